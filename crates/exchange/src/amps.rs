@@ -1,6 +1,5 @@
-//! Command lines of 60East's `amps_bio_perf_test`, which measures storage for the transaction log of AMPS: [`parse`]
-//! converts one to a workload, with the meaning of the documentation of AMPS 5.3. Where the documentation is silent, a
-//! choice is made here and noted.
+//! Converts command lines of 60East's `amps_bio_perf_test`, a storage benchmark for the transaction log of AMPS, to
+//! workloads. Follows the documentation of AMPS 5.3; where it is silent, the job has a note on the choice made here.
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
@@ -26,14 +25,13 @@ const MESSAGE_STEP_BYTES: u64 = 256;
 const MESSAGE_MAX_BYTES: u64 = 128 << 10;
 const FILE_MAX_MB: u64 = 8192;
 const READ_MAX_PERCENT: u64 = 99;
-/// Bytes that a reader replays before it starts elsewhere: 256 chunks of 64 KiB, as in the catalog's
-/// `log-80-20`.
+/// Length of a sequential run of reads, bytes: 256 chunks of 64 KiB, as in the catalog's workload `log-80-20`.
 const REPLAY_BYTES: u64 = 16 << 20;
 
 /// Parses a command line such as `amps_bio_perf_test -b 128 -m 512 -r 80 --file /data/log`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their positions.
+/// Lists all unsupported options, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     one_job(line, true, |words, found| {
         let options = options(found, words.into_iter());

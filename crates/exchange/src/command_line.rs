@@ -1,5 +1,5 @@
-//! Parses a command line as a shell does: the words of a known program with their places, prompts, variables and
-//! starters before it, and redirections or a pipe after it. Variables are not replaced; command substitutions are
+//! Splits the command line of a benchmark program into words, as a shell does. Removes copied prompts, wrappers such
+//! as `sudo`, variable assignments, redirections and pipes. Variables are not expanded, and command substitutions are
 //! refused.
 
 use iodyno_catalog::File;

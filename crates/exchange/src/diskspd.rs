@@ -1,7 +1,6 @@
-//! Command lines of diskspd: [`parse`] converts one to a workload, with the meaning of diskspd 2.2.
+//! Converts command lines of diskspd 2.2 to workloads.
 //!
-//! Several targets become several `--on`: both programs run separate threads on each target. `diskspd/addresses.rs`
-//! converts the addresses.
+//! Several targets become several `--on` flags, because both programs run separate threads on each target.
 
 mod addresses;
 
@@ -60,7 +59,7 @@ const HONOURED: &str = "BFOSTWZbcdfghorstw";
 /// Parses a command line such as `diskspd -b8K -d60 -o32 -t4 -r -w30 -Sh target.dat`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their positions.
+/// Lists all unsupported options, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     // A backslash separates folders on Windows, so it is not an escape.
     one_job(line, false, |words, found| Reading::new(words, found).target_job())

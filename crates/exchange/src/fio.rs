@@ -1,9 +1,7 @@
-//! Job files and command lines of fio: [`read`] converts one to workloads, in groups that run one after the other.
-//! `fio/lines.rs` reads the sections and options of a file, `fio/command_line.rs` those of a command line.
-//! `fio/layout.rs` finds groups and places files, `fio/file_sizes.rs` draws sizes of files, `fio/number.rs` parses
-//! fio's numbers, `fio/options.rs` lists the options that need no code. `fio/job.rs`, `fio/kinds.rs`, `fio/blocks.rs`,
-//! `fio/extent.rs` and `fio/duration.rs` interpret the others, `fio/mix.rs` represents a job's operations, and
-//! `fio/lint.rs` warns of traps.
+//! Converts fio job files and command lines to workloads, in groups that run one after the other ([`read`]).
+//! Submodules parse the text (`lines.rs`, `command_line.rs`, `number.rs`), place files (`layout.rs`, `file_sizes.rs`),
+//! interpret options (`options.rs`, `job.rs`, `kinds.rs`, `blocks.rs`, `extent.rs`, `duration.rs`, `mix.rs`) and warn
+//! of traps (`lint.rs`).
 
 mod blocks;
 mod command_line;
@@ -49,9 +47,9 @@ pub struct JobFile {
 pub struct Job {
     /// Name of the job, unique in the file.
     pub name: String,
-    /// The converted workload, as the text of a workload file.
+    /// The converted workload, as the TOML text of a workload file.
     pub toml: String,
-    /// The converted workload, of which `toml` is the text.
+    /// The same workload as `toml`, parsed.
     pub spec: Spec,
     /// I/O engine, by its name on iodyno's command line; None: implied by the target.
     pub engine: Option<&'static str>,
@@ -67,9 +65,9 @@ pub struct Job {
     pub file: Option<PathBuf>,
     /// Remarks on options of the job that have no effect on results or need an explanation.
     pub notes: Vec<Note>,
-    /// Warnings about settings whose effect the job's author may not expect.
+    /// Warnings about settings with surprising effects.
     pub traps: Vec<Note>,
-    /// Job that verifies what this job wrote. It runs after this job's group. None: no verification.
+    /// Job that verifies this job's writes, to be run after this job's group; None: no verification.
     pub check: Option<Box<Job>>,
 }
 
@@ -80,7 +78,7 @@ pub struct Note {
     pub at: String,
     /// The remark as a sentence, without its position.
     pub words: String,
-    /// Whether a run detects this problem itself from its measurements, and gives a verdict on it.
+    /// Whether a run also detects this problem from its measurements and issues a verdict on it.
     pub is_judged: bool,
 }
 
@@ -97,13 +95,13 @@ impl JobFile {
     }
 }
 
-/// Whether a name on iodyno's command line is the path of a job file (`.fio`) or a command line of fio.
+/// Whether a command-line argument is the path of a fio job file (`.fio`) or a quoted fio command line.
 pub fn is_job_file(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|suffix| suffix == "fio") || is_command_line(name)
 }
 
-/// Environment in which a job file is read: included files, variables, devices, and the targets and flags of
-/// the run.
+/// Provides a job file with its environment: included files, variables, device types, and the targets and flags of the
+/// run.
 pub trait Surroundings {
     /// Reads an included file.
     ///
@@ -119,19 +117,19 @@ pub trait Surroundings {
         None
     }
 
-    /// Whether a job's file or device is one of several targets of the run. The job then uses the target from its
-    /// start.
+    /// Whether the file or device at this path is one of several targets of the run. Jobs then use it from offset 0.
     fn is_target(&self, _path: &Path) -> bool {
         false
     }
 
-    /// Whether the flag is set for the run. If so, job options that it replaces are noted rather than refused.
+    /// Whether the command line of the run sets this flag. Job options that the flag replaces then lead to a note, not
+    /// an error.
     fn gives(&self, _flag: &str) -> bool {
         false
     }
 }
 
-/// Environment of a job file in this process: its file system and environment variables.
+/// Environment of the current process: its file system and environment variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Process;
 
@@ -160,7 +158,7 @@ pub(crate) fn text_at(path: &Path) -> Result<String, String> {
 /// Reads the job file at a path, or a command line of fio. `only` selects sections by name; all if it is empty.
 ///
 /// # Errors
-/// A file that can't be read; all options of its jobs that can't be honoured, with their lines.
+/// The file is unreadable, or options are unsupported; the error lists all of the latter with their lines.
 pub fn read(name: &str, only: &[String], around: &dyn Surroundings) -> Result<JobFile, Problem> {
     if is_command_line(name) {
         return parse_command_line(name, only, around);
@@ -174,15 +172,15 @@ pub fn read(name: &str, only: &[String], around: &dyn Surroundings) -> Result<Jo
 /// Reads the text of a job file. `origin` is its path, for error messages and relative includes.
 ///
 /// # Errors
-/// All options that can't be honoured, with their lines.
+/// Lists all unsupported options, with their lines.
 pub fn parse(origin: &str, text: &str, around: &dyn Surroundings) -> Result<JobFile, Problem> {
     parse_sections(origin, text, &[], around)
 }
 
-/// Like [`parse`], but reads only the sections named in `only`; all if it is empty.
+/// Parses like [`parse`], but only the sections named in `only`; all if `only` is empty.
 ///
 /// # Errors
-/// All options that can't be honoured, with their lines; a name in `only` that no section has.
+/// Lists all unsupported options, with their lines. Also fails if `only` names an unknown section.
 pub fn parse_sections(
     origin: &str,
     text: &str,
@@ -202,7 +200,7 @@ pub fn is_command_line(text: &str) -> bool {
 /// Parses a command line of fio, as typed in a shell: `fio --name=a --rw=randread --size=1g`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their positions.
+/// Lists all unsupported options, with their positions.
 pub fn parse_command_line(
     text: &str,
     only: &[String],
@@ -371,8 +369,8 @@ impl Conversion<'_> {
         }
     }
 
-    /// Start delay of a job that waits for another job, ns: the time at which the other job ends. 0 if the job
-    /// does not wait. Refuses a job that waits for one without a fixed duration.
+    /// Start delay of a job with `wait_for`, ns: the end of the awaited job; 0 without `wait_for`. Refuses the job if
+    /// the awaited job has no fixed duration.
     fn delay_ns(&mut self, number: usize) -> u64 {
         let waited = self.groups.iter().find_map(|group| group.waits.get(&number));
         // None: refused itself.

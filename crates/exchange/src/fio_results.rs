@@ -1,8 +1,8 @@
-//! Results of fio: its JSON and its log files become cells, so that a notebook can hold measurements that fio made.
-//! `output.rs` reads the JSON, `log.rs` the logs, `group.rs` finds the entries and logs of each job, `latency.rs` converts
-//! latencies, `series.rs` divides them into intervals, `cells.rs` makes cells of jobs, `failures.rs` counts what failed.
+//! Converts fio's JSON output and log files to cells, the measurements in a notebook of runs. Submodules read the JSON
+//! (`output.rs`) and the logs (`log.rs`), match both to jobs (`group.rs`), convert latencies (`latency.rs`), divide
+//! them into intervals (`series.rs`), and build the cells (`cells.rs`, `failures.rs`).
 //!
-//! The figures are fio's. iodyno can't check how they were measured, and says so in [`Evidence::other_tool`].
+//! iodyno can't check how fio measured. [`Evidence::other_tool`] records this.
 //!
 //! [`Evidence::other_tool`]: iodyno_measure::Evidence::other_tool
 
@@ -21,49 +21,50 @@ use iodyno_measure::Cell;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
-/// The jobs of one invocation of fio.
+/// The imported jobs of one fio invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
     /// Name and version of the program, such as `fio-3.36`.
     pub program: String,
-    /// Start of fio, ms since 1970. Exact to a second, unless fio gives it (since 3.34).
+    /// Start of fio, ms since 1970. Before fio 3.34, computed from whole seconds of elapsed time.
     pub started_ms: u64,
     /// End of the jobs, ms since 1970.
     pub ended_ms: u64,
-    /// Names of the jobs, joined by `+`: the name of the run.
+    /// Name of the run: the job names, joined by `+`.
     pub name: String,
-    /// Files and devices of the jobs, each once.
+    /// Files and devices of all jobs, without duplicates.
     pub targets: Vec<Target>,
-    /// Block devices whose use fio reports.
+    /// Names of the block devices in fio's `disk_util`.
     pub disks: Vec<String>,
-    /// Jobs with their options, in the order of [`Self::cells`].
+    /// Name and options of each job, in the order of [`Self::cells`].
     pub workloads: Vec<(String, BTreeMap<String, String>)>,
-    /// Jobs with their figures, not yet judged. Threads of one job are one cell.
+    /// One cell per job, with its threads summed and without verdicts.
     pub cells: Vec<Cell>,
-    /// What was left out, and why.
+    /// Remarks on data that was not imported, each with the reason.
     pub remarks: Vec<String>,
-    /// Hash of all files, for an id that is the same at each import.
+    /// Hash of the JSON and the logs. The id of the run derives from it, so a repeated import gets the same id.
     pub digest: u64,
 }
 
-/// A file or device that fio used.
+/// A file or device used by fio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Name by fio's options, such as `/dev/nvme0n1`.
+    /// Name from fio's options, such as `/dev/nvme0n1`.
     pub name: String,
-    /// Kind of target, as in facts about targets: `file`, `block` or `null`.
+    /// `file`, `block` or `null`.
     pub kind: &'static str,
 }
 
-/// Whether a text contains results of fio as JSON.
+/// Whether a text contains fio's JSON output.
 pub fn is_results(text: &str) -> bool {
     output::is_in(text)
 }
 
-/// Reads the JSON that fio printed, and log files of the same invocation. `origin` is the path of the JSON, for errors.
+/// Parses fio's JSON output and log files of the same invocation. `origin`: path of the JSON, for error messages.
 ///
 /// # Errors
-/// The JSON is damaged, of fio before 3.0, or has no job with latencies; a log is damaged, or of another invocation.
+/// The JSON is damaged, from a fio before 3.0, or has no job with latencies; or a log is damaged, or from another
+/// invocation.
 pub fn read(origin: &str, text: &str, logs: &[LogFile]) -> Result<Results, Problem> {
     let (output, mut remarks) = output::last(origin, text)?;
     let jobs = cells::of(origin, &output, logs, &mut remarks)?;

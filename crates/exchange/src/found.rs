@@ -1,6 +1,6 @@
-//! Refusals, notes and warnings that the reader of another tool's text collects. [`Found::job`] builds the job from its
-//! workload, and reports a violated rule at the option that sets the key. fio's job files have their own collector
-//! (`fio/reading.rs`), because their options belong to sections of several files.
+//! Collects errors, notes and warnings about the text of another tool, and builds the job ([`Found::job`]). If a
+//! workload rule is violated, the error is reported at the option that sets the key. fio job files have their own
+//! collector (`fio/reading.rs`).
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, Note};

@@ -1,8 +1,9 @@
-//! Readers of foreign formats. Job files of fio, command lines of sysbench's `fileio`, of diskspd and of
-//! `amps_bio_perf_test`, and parameter files of vdbench become workloads; recorded I/O becomes traces; results of fio
-//! become cells.
+//! Converts formats of other tools. Workloads: fio job files, vdbench parameter files, and command lines of fio,
+//! sysbench's `fileio`, diskspd and `amps_bio_perf_test`. Also converts recorded I/O to traces, and fio results to
+//! cells, the measurements in a notebook.
 //!
-//! **Invariant:** an option or a line of a foreign text is honoured, noted or refused, and never dropped silently.
+//! **Invariant:** each option or line of a foreign text is either supported, reported in a note, or refused with an
+//! error; none is silently dropped.
 
 #![forbid(unsafe_code)]
 
@@ -33,12 +34,12 @@ fn is_command_line(name: &str) -> bool {
     program(name).is_some()
 }
 
-/// Reads a workload of another tool: a command line, a vdbench parameter file, or else a fio job file. `only`
-/// selects jobs by name; all if it is empty.
+/// Reads a workload of another tool: a command line, a vdbench parameter file, or else a fio job file. `only` selects
+/// jobs by name; all if it is empty.
 ///
 /// # Errors
-/// A file that can't be read; all options that can't be honoured, with their positions; a name in `only`
-/// without a job.
+/// The file is unreadable, options are unsupported (all are listed with their positions), or `only` names an unknown
+/// job.
 pub fn read(
     name: &str,
     only: &[String],

@@ -1,4 +1,5 @@
-//! Command lines that define a single job: their options by name, with refusals, notes and warnings at each option.
+//! Looks up the options of a command line that defines a single job, and reports errors, notes and warnings at their
+//! positions.
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};
@@ -15,8 +16,8 @@ pub(crate) struct Opt<N> {
     pub(crate) span: Range<usize>,
 }
 
-/// Options of a command line, and the refusals, notes and warnings found in it. `more` contains what is
-/// specific to the tool.
+/// Options of a command line, and the errors, notes and warnings about it. `more` holds state that is specific to the
+/// tool.
 pub(crate) struct OptionLine<'a, 'f, N, T = ()> {
     pub(crate) found: &'a mut Found<'f>,
     pub(crate) options: Vec<Opt<N>>,

@@ -1,4 +1,4 @@
-//! Messages and helper functions that the readers of all job formats share.
+//! Notes, warnings and helper functions shared by the converters of all job formats.
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 

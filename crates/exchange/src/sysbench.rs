@@ -1,9 +1,7 @@
-//! Command lines of sysbench's `fileio` test: [`parse`] converts one to a workload, with the meaning of sysbench
-//! 1.0.20.
+//! Converts command lines of sysbench's `fileio` test (sysbench 1.0.20) to workloads.
 //!
-//! In sysbench, all threads take the next request from shared state, under a lock: one sequential cursor, one count of
-//! requests between bursts of fsync, and one count of completed reads and writes that decides what comes next.
-//! `sysbench/options.rs` lists the options, `sysbench/reading.rs` reads them, `sysbench/traps.rs` has the traps.
+//! sysbench threads share one sequential cursor, one request count for the bursts of fsync, and one count of completed
+//! reads and writes that determines the next operation.
 
 mod options;
 mod reading;
@@ -25,7 +23,7 @@ use reading::Reading;
 /// Parses a command line such as `sysbench fileio --file-test-mode=rndrw run`.
 ///
 /// # Errors
-/// All options that can't be honoured, with their positions.
+/// Lists all unsupported options, with their positions.
 pub fn parse(line: &str) -> Result<JobFile, Problem> {
     one_job(line, true, |words, found| Reading::new(words, found)?.fileio_job())
 }

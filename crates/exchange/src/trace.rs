@@ -1,8 +1,8 @@
-//! Traces: recorded I/O of iodyno and other programs. [`read`] recognises the format and returns the operations, with
-//! counts of the lines left out. Each format has a file here, which names its source. `trace/recognise.rs` tells
-//! formats apart, `trace/sink.rs` selects operations, and `trace/in_flight.rs` matches completions to operations.
+//! Reads traces, the recorded I/O of iodyno and other programs, and counts the lines left out. Each format has a
+//! submodule, which names its source. Other submodules recognise the format (`recognise.rs`), select operations
+//! (`sink.rs`) and match completions to operations (`in_flight.rs`).
 //!
-//! A file is read once, line by line. Memory is 24 bytes per selected operation.
+//! A file is read once, line by line. Each selected operation takes 24 bytes of memory.
 
 mod alibaba;
 mod biosnoop;
@@ -73,11 +73,11 @@ pub enum Format {
     Tencent,
     /// Binary records or CSV of the CloudPhysics traces.
     CloudPhysics,
-    /// Trace file of the Storage Performance Council.
+    /// Trace file of the Storage Performance Council (SPC).
     Spc,
     /// Trace written by `iodyno run --record-trace`.
     Own,
-    /// Record written by `iodyno serve --record`.
+    /// Requests recorded by `iodyno serve --record`.
     Served,
 }
 
@@ -130,7 +130,7 @@ pub enum BlockAction {
     Issue,
 }
 
-/// Which part of a trace file to read, and how.
+/// Part of a trace file to read, with the format and other options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Selection {
@@ -149,7 +149,7 @@ pub struct Selection {
     pub to_ns: Option<u64>,
     /// Which event counts as an operation, in formats that record several events per operation.
     pub action: BlockAction,
-    /// Power of two to whose multiples operations are enlarged, bytes; None: unchanged.
+    /// Alignment to which operations are enlarged, bytes, a power of two; None: unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u32>,
 }
@@ -163,9 +163,9 @@ pub struct TraceFile {
     pub trace: Trace,
     /// SHA-256 hash of the whole file, in hexadecimal digits.
     pub sha256: String,
-    /// Descriptions of omitted lines, each with the number of such lines.
+    /// Omitted lines: description and number per kind of line.
     pub left_out: Vec<(String, u64)>,
-    /// Remarks about the file and how it was read, one sentence each.
+    /// Remarks about the file and its conversion, one sentence each.
     pub notes: Vec<String>,
     /// Whether the file has times. If not, all operations are due at the start.
     pub has_times: bool,
@@ -182,7 +182,7 @@ trait Lines {
     }
 }
 
-/// Whether `beginning` is the start of a record of `iodyno serve --record`.
+/// Whether a file that begins with these bytes was written by `iodyno serve --record`.
 pub fn is_record(beginning: &[u8]) -> bool {
     beginning.starts_with(served::FIRST_WORDS.as_bytes())
 }
@@ -190,8 +190,7 @@ pub fn is_record(beginning: &[u8]) -> bool {
 /// Reads a trace of at most `ops_max` operations. `origin` is its path, for error messages.
 ///
 /// # Errors
-/// A format that is unknown, or is refused by name; the first line that can't be read, with its number and
-/// the reason; a trace without operations.
+/// The format is unknown or unsupported, a line can't be parsed, or the trace has no operations.
 pub fn read(
     mut from: impl BufRead,
     origin: &str,

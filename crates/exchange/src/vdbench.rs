@@ -1,8 +1,7 @@
-//! Parameter files of vdbench: [`read`] converts the runs of one to workloads, with the meaning of vdbench 5.04. A run
-//! becomes a group for each combination of its `for…` lists and I/O rates; the workloads of a group run at the same
-//! time. `vdbench/parameters.rs` reads the text, `vdbench/run.rs` finds the workloads, storage and limits of a run, and
-//! `vdbench/points.rs` lists its combinations. A workload at one combination is a case (`vdbench/case.rs`), which
-//! `vdbench/job.rs` converts to a job.
+//! Converts vdbench 5.04 parameter files to workloads. A run becomes one group of jobs for each combination of its
+//! `for…` lists and I/O rates; the jobs of a group run at the same time. Submodules parse the text (`parameters.rs`),
+//! resolve the workloads and storage of a run (`run.rs`), list its combinations (`points.rs`), and convert each
+//! workload at one combination to a job (`case.rs`, `job.rs`).
 
 mod case;
 mod job;
@@ -21,7 +20,7 @@ use std::path::Path;
 /// Maximum number of groups of jobs in a file.
 const MAX_GROUPS: usize = 256;
 
-/// Whether a name on the command line is the path of a parameter file: it ends in `.vdb`.
+/// Whether a path ends in `.vdb`, the suffix of parameter files.
 pub fn is_parameter_file(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|suffix| suffix == "vdb")
 }
@@ -38,7 +37,7 @@ struct Overrides {
 /// Reads the parameter file at a path.
 ///
 /// # Errors
-/// A file that can't be read; all parameters that can't be honoured, with their lines.
+/// The file is unreadable, or parameters are unsupported; the error lists all of the latter with their lines.
 pub fn read(path: &str) -> Result<JobFile, Problem> {
     read_with(path, &Overrides::default())
 }
@@ -53,7 +52,8 @@ fn read_with(path: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
 /// Reads a command line such as `vdbench -f FILE -e 60`, and the parameter file that it names.
 ///
 /// # Errors
-/// A file that can't be read; all parameters and options that can't be honoured, with their positions.
+/// The file is unreadable, or parameters or options are unsupported; the error lists all of the latter with their
+/// positions.
 pub fn read_command(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);
     let mut found = Found::new(&file);
@@ -96,7 +96,7 @@ pub fn read_command(line: &str) -> Result<JobFile, Problem> {
 /// Parses the text of a parameter file; `origin` is its path, for error messages.
 ///
 /// # Errors
-/// All parameters that can't be honoured, with their lines.
+/// Lists all unsupported parameters, with their lines.
 pub fn parse(origin: &str, text: &str) -> Result<JobFile, Problem> {
     parse_with(origin, text, &Overrides::default())
 }
@@ -145,7 +145,7 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
 /// General parameters of a file, which apply to all runs.
 #[derive(Debug, Default)]
 struct General {
-    /// Whether writes have verifiable content that reads check.
+    /// Whether writes have verifiable content, which reads check.
     validate: bool,
     /// Compression ratio, at least 1; 0 if it is not given.
     compression: f64,

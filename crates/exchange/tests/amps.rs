@@ -1,4 +1,4 @@
-//! Command lines of `amps_bio_perf_test`: the workload that each option gives, and the texts of refusals.
+//! Command lines of `amps_bio_perf_test`: the workload for each option, and the texts of errors.
 
 use crate::other_tools;
 
@@ -51,7 +51,7 @@ fn options_mean_what_the_documentation_says() {
     says(&job.traps, "never written");
 }
 
-/// The line of the published measurement gives the workloads of the catalog, except for their limits.
+/// The command line of the published measurement gives the workloads of the catalog, except for their limits.
 #[test]
 fn the_published_mixes_are_the_catalogs() {
     for (options, name) in [("-r 0", "log-write"), ("-r 80", "log-80-20")] {

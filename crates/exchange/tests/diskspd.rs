@@ -1,4 +1,4 @@
-//! Command lines of diskspd: the workload that each option gives, and the texts of refusals.
+//! Command lines of diskspd: the workload for each option, and the texts of errors.
 
 use crate::other_tools;
 

@@ -1,5 +1,4 @@
-//! Job files of fio: the workload that each option gives, and the texts of refusals; and no text makes the parser
-//! panic.
+//! Job files of fio: the workload for each option, and the texts of errors. No text may cause a panic.
 
 use iodyno_exchange::fio::{Job, JobFile, Surroundings, parse, parse_command_line, parse_sections};
 use iodyno_units::OpKind;
@@ -68,8 +67,7 @@ fn is_workload(lines: &str, toml: &str) {
 /// The last lines of the workload of a job of ten seconds.
 const TIME: &str = "[limits]\nramp = \"0s\"\ntime = \"10s\"";
 
-/// A job that only writes gets a new file as fio makes it: space reserved and unwritten, unless an option says
-/// otherwise.
+/// A write-only job gets a new file with allocated but unwritten space, as in fio, unless an option says otherwise.
 #[test]
 fn new_files_are_as_fio_leaves_them() {
     for (lines, expected) in [
@@ -85,7 +83,7 @@ fn new_files_are_as_fio_leaves_them() {
     }
 }
 
-/// Each honoured option has fio's meaning.
+/// Each supported option has fio's meaning.
 #[test]
 fn options_mean_what_fio_means() {
     let uniform = "[all]\naddresses = { pattern = \"uniform\", once_per_pass = true }\n";
@@ -119,7 +117,7 @@ fn options_mean_what_fio_means() {
     assert_eq!(spec("rw=write\nsize=1g\nverify=crc32c").content(), Content::Verifiable);
 }
 
-/// Walks and distributions of addresses that are special to fio.
+/// Address orders and distributions that are specific to fio.
 #[test]
 fn addresses_go_as_in_fio() {
     let all = |addresses: &str| format!("[all]\naddresses = {addresses}\n");
@@ -280,7 +278,7 @@ fn clones_and_files_have_their_places() {
     assert_eq!(places(known), ["0B..8MiB", "0B..8MiB", "2MiB..6MiB"]);
 }
 
-/// Traps of several jobs, ramps, names and skewed addresses, each with its figures.
+/// Warnings about several jobs, ramps, names and skewed addresses, each with its numbers.
 #[test]
 fn traps_name_their_figures() {
     let of = |text: &str| -> Vec<String> {
@@ -316,7 +314,7 @@ fn traps_name_their_figures() {
     assert!(!even.iter().any(|trap| trap.contains("half")), "{even:?}");
 }
 
-/// A job that only makes files is left out, but the size that it gives them holds.
+/// A job that only creates files is omitted, but its file sizes apply to other jobs.
 #[test]
 fn jobs_that_make_files_issue_nothing() {
     let read = file(
@@ -428,7 +426,7 @@ fn flags_and_sections_decide_what_is_read() {
     assert!(refusal(text).contains("--poll"));
 }
 
-/// A command line becomes the same workload as the equivalent job file.
+/// A command line gives the same workload as the equivalent job file.
 #[test]
 fn a_command_line_is_a_job_file() {
     let line = "fio --ioengine=libaio --direct=1 --time_based --runtime 10 --output=x.json --output-format=json \\\n \
@@ -557,8 +555,8 @@ fn names_decide_which_files_are_shared() {
     assert_eq!(two("directory=/d\nfilename=f", "directory=/e\nfilename=f"), [first, second]);
 }
 
-/// A block that is not a whole number of sectors goes through the page cache, as in the line by which etcd's users test
-/// a disk.
+/// A block size that is not a multiple of the sector size goes through the page cache, as in the command line by which
+/// etcd's users test a disk.
 #[test]
 fn blocks_below_a_sector_are_buffered() {
     let line = "fio --rw=write --ioengine=sync --fdatasync=1 --directory=test-data --size=22m --bs=2300 --name=mytest";
@@ -676,7 +674,7 @@ fn sizes_have_the_base_that_the_job_names() {
     }
 }
 
-/// An error does not show the text of an included file, which the job's writer may not be allowed to read.
+/// Errors do not quote included files, which the job's author may not be allowed to read.
 #[test]
 fn an_error_in_an_included_file_shows_nothing_of_it() {
     struct Secret;
@@ -764,8 +762,8 @@ fn what_is_verified_is_read_back() {
     }
 }
 
-/// As in fio, a walk over a part of a device ends with the last block that begins there, and in a file with the last
-/// block that fits.
+/// As in fio, a sequential pass over a part of a device ends with the last block that begins there, and in a file with
+/// the last block that fits.
 #[test]
 fn a_walk_on_a_device_ends_with_a_whole_block() {
     for (lines, bytes) in [
@@ -838,7 +836,7 @@ fn traps_are_explained() {
     }
 }
 
-/// Options that can't be honoured are refused at their line, with the reason and the remedy.
+/// Unsupported options are refused with their line, the reason and the remedy.
 #[test]
 fn refusals() {
     let all: Vec<String> = [

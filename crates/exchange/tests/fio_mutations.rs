@@ -1,8 +1,8 @@
-//! Untrusted job files and command lines of fio are read or refused, in bounded time and memory. If read, they give a
-//! valid workload whose operations lie in its range.
+//! Untrusted job files and command lines of fio are parsed or refused, in bounded time and memory. A parsed one gives
+//! a valid workload whose operations lie in its range.
 //!
-//! `IODYNO_FIO_MUTATIONS=1000000` makes a million mutations instead of 1500, `IODYNO_FIO_MUTATIONS=1@537` only the
-//! 537th, and `IODYNO_FIO_MUTATIONS=1800s` as many as fit into half an hour of processor time. The last long pass:
+//! `IODYNO_FIO_MUTATIONS=1000000` makes a million mutations instead of 1500, `IODYNO_FIO_MUTATIONS=1@537` only
+//! mutation 537, and `IODYNO_FIO_MUTATIONS=1800s` mutations for half an hour of processor time. The latest long pass:
 //! `bench/runs/2026-11-24-fio-mutations`.
 
 use crate::mutation_budget;
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Default number of mutations.
 const SHORT: u64 = 1500;
-/// Upper bound of the memory that one text may take beyond that of the test, bytes.
+/// Maximum memory for parsing one text, bytes.
 const LIVE_MAX: u64 = 256 << 20;
-/// A text that takes longer counts as a hang. The slowest takes a tenth of a second in a debug build.
+/// Parsing time from which on a text counts as a hang. The slowest known text takes 0.1 s in a debug build.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Counts live bytes and their peak.

@@ -1,5 +1,5 @@
-//! Every option of fio's job format, with two values each. Either fio and iodyno both accept it, or iodyno refuses it
-//! by name with a remedy. A job that both run moves equally many operations and bytes.
+//! Tests every option of fio's job format with two values. Either both fio and iodyno accept it, or iodyno refuses it
+//! by name with a remedy. If both run a job, they move the same numbers of operations and bytes.
 
 use iodyno_exchange::fio::{Job, JobFile, Process, parse};
 use iodyno_units::OpKind;
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Number of processes of fio at the same time.
+/// Number of simultaneous fio processes.
 const PROCESSES: usize = 6;
 
-/// Lines of each job besides its option.
+/// Lines of each job other than the tested option.
 const BASE: &str = "rw=write\nbs=4k\nsize=64k";
 
 /// Two values for each option that is neither a number nor a switch.
@@ -142,7 +142,7 @@ const WITH: &[(&str, &str)] = &[
     ("zonesize", "zonemode=strided"),
 ];
 
-/// Options that fio can't run on this machine or in a test: only its parser is tested.
+/// Options that fio can't run in a test. For these, only fio's parser is tested.
 const NOT_RUN: &[&str] = &[
     // These change the machine, start programs, or need users, devices, folders or other files.
     "exec_prerun",

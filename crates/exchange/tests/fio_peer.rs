@@ -1,5 +1,5 @@
-//! Comparison with fio itself: a job that fio runs, with a log of its I/O, issues the same operations as the workload
-//! that the job becomes, or the same shares of them. `IODYNO_FIO_SEED=7` chooses the seed of both.
+//! Compares with fio itself: fio's own I/O log of a job contains the same operations as the converted workload issues,
+//! or the same distribution. `IODYNO_FIO_SEED=7` sets the seed of both.
 
 use iodyno_exchange::fio::{Process, parse_command_line};
 use iodyno_units::OpKind;
@@ -147,8 +147,8 @@ fn shares_are_those_of_fio() {
     }
 }
 
-/// Walks have the same blocks in the same order, for any files, sizes and starts of the job. The file exists, and has 4
-/// MiB.
+/// Sequential patterns visit the same blocks in the same order, for any files, sizes and starts of the job. The file
+/// exists and has 4 MiB.
 #[test]
 fn walks_are_those_of_fio() {
     if !has_fio() {
@@ -321,8 +321,8 @@ fn flushes_of_a_mix_are_those_of_fio() {
     }
 }
 
-/// Files with sizes from a range have the sizes of fio, with any seed and generator: their number, their sum, and the
-/// blocks of each. Later jobs of a file have other draws. Walks have the same order, random blocks are the same set.
+/// Files with sizes from a range have fio's number, total size and blocks, with any seed and generator. Later jobs of
+/// a file have other draws. Sequential blocks have the same order, and random blocks are the same set.
 #[test]
 fn sizes_of_files_are_those_of_fio() {
     if !has_fio() {
@@ -384,8 +384,8 @@ fn sizes_of_files_are_those_of_fio() {
     }
 }
 
-/// Where fio begins a file again before all others are done, each file has the same number of operations, and each
-/// operation is within one file.
+/// If fio repeats files before all others are complete, each file has the same number of operations, and each
+/// operation lies within one file.
 #[test]
 fn shares_of_files_are_those_of_fio() {
     if !has_fio() {

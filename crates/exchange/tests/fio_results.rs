@@ -1,4 +1,4 @@
-//! Results of fio as cells: closed forms of small files, and mutations.
+//! Tests the import of fio results: small files with known results, and mutated files.
 
 use crate::mutation_budget;
 
@@ -17,12 +17,12 @@ fn log(origin: &str, text: &str) -> LogFile {
     LogFile { origin: origin.to_owned(), text: text.to_owned() }
 }
 
-/// The service times of a kind of operation over the whole cell.
+/// Service times of one kind of operation over the whole cell.
 fn service(cell: &Cell, kind: OpKind) -> Histogram {
     cell.total().class(kind).expect("such operations").service.clone()
 }
 
-/// Compares a cell with the figures that fio printed in the same JSON.
+/// Compares a cell with fio's own results in the same JSON.
 fn compare(cell: &Cell, job: &Value) {
     for (kind, key) in [(OpKind::Read, "read"), (OpKind::Write, "write"), (OpKind::Trim, "trim")] {
         let of = &job[key];
@@ -45,7 +45,8 @@ fn compare(cell: &Cell, job: &Value) {
     }
 }
 
-/// Minimum and maximum are equal, the mean within its rounding, each percentile within fio's bin: 1/64 of its value.
+/// Minimum and maximum are equal, the mean is equal up to rounding, and each percentile is in fio's bin, within 1/64
+/// of its value.
 fn latencies(histogram: &Histogram, of: &Value) {
     assert_eq!(histogram.min_ns(), of["min"].as_u64());
     assert_eq!(histogram.max_ns(), of["max"].as_u64());
@@ -103,7 +104,7 @@ fn percentiles_alone_stay_what_fio_printed() {
     assert_eq!((results.cells.len(), results.remarks.len()), (1, 1), "{:?}", results.remarks);
 }
 
-/// Each interval has the counts of its row, all the operations those of the JSON.
+/// Each interval has the counts of its log row, and the total is that of the JSON.
 #[test]
 fn histogram_logs_give_the_latencies_of_each_interval() {
     let results = read("plus.json", JSON_PLUS, &[log("h_clat_hist.1.log", HISTOGRAMS)]).unwrap();
@@ -123,7 +124,7 @@ fn histogram_logs_give_the_latencies_of_each_interval() {
     assert_eq!(problem.origin(), "h_clat_hist.1.log:1");
 }
 
-/// Where fio was late to write a row, its operations belong to all the time since the row before, not to its end alone.
+/// If fio wrote a row late, its operations are spread over the whole time since the previous row.
 #[test]
 fn a_late_row_of_a_histogram_log_leaves_no_gap() {
     let numbers = |row: &str| -> Vec<u64> {
@@ -193,7 +194,7 @@ fn a_log_of_each_io_is_exact_in_each_interval() {
     assert_eq!(problem.origin(), "s_clat.1.log:350");
 }
 
-/// Averages of 500 ms, without the last: rates over time are those of the log, totals those of the JSON.
+/// Averages of 500 ms, without the last one: rates over time follow the log, and totals the JSON.
 #[test]
 fn averages_give_rates_and_keep_the_totals() {
     let (json, _) = steps();
@@ -265,7 +266,7 @@ fn threads_of_a_job_are_one_cell_and_their_logs_are_found() {
     assert_eq!(beyond.origin(), "a_clat.4.log");
 }
 
-/// The counts of cells agree with each other, and can be stored.
+/// Asserts that the counts of cells are consistent, and that the cells can be stored.
 fn judge(results: &Results) {
     assert!(!results.cells.is_empty() && !results.name.is_empty());
     for cell in &results.cells {
@@ -308,7 +309,7 @@ const PIECES: &[&str] = &[
     ", ",
 ];
 
-/// Any text is read or refused with a message. `IODYNO_FIO_RESULTS_MUTATIONS=1@537` makes the 537th only.
+/// Any text is imported or refused with a message. `IODYNO_FIO_RESULTS_MUTATIONS=1@537` runs only mutation 537.
 #[test]
 fn mutated_results() {
     let (steps, rows) = steps();

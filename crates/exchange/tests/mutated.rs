@@ -1,10 +1,10 @@
-//! Mutations of command lines of sysbench, diskspd and `amps_bio_perf_test` and of parameter files of vdbench. The
-//! reader reads or refuses any text without a panic. A workload that it makes is valid and equal to that of its own
-//! text, and each refusal lies within the text. A text that is read gives groups of one job or more.
+//! Mutates command lines of sysbench, diskspd and `amps_bio_perf_test`, and parameter files of vdbench. No text may
+//! cause a panic. A converted workload is valid and equal to that of its own text, errors lie within the text, and all
+//! groups of jobs are non-empty.
 //!
-//! `IODYNO_EXCHANGE_MUTATIONS=1500000@2000000` makes that many of each, from that number on, instead of 1500;
-//! `IODYNO_EXCHANGE_MUTATIONS=1@537` only the 537th, and `IODYNO_EXCHANGE_MUTATIONS=1800s` as many as fit into half an
-//! hour of processor time, for each. The last long pass: `bench/runs/2026-11-26-mutations`.
+//! `IODYNO_EXCHANGE_MUTATIONS=1500000@2000000` makes 1500000 mutations of each format from number 2000000 on, instead
+//! of 1500; `IODYNO_EXCHANGE_MUTATIONS=1@537` only mutation 537; `IODYNO_EXCHANGE_MUTATIONS=1800s` mutations for half
+//! an hour of processor time per format. The latest long pass: `bench/runs/2026-11-26-mutations`.
 
 use crate::mutation_budget;
 
@@ -119,7 +119,7 @@ const PIECES: &[&str] = &[
     "forrdpct=(0-100,1),forthreads=(1-100,1)",
 ];
 
-/// Values that mutations insert, which may be valid there.
+/// Values that mutations insert and that may be valid.
 const VALUES: &[&str] = &[
     "0",
     "1",
@@ -241,7 +241,7 @@ fn check(name: &str, texts: &[&str], read: Read) {
     assert!(count < 1000 || refused > count / 50, "{name}: only {refused} of {count} are refused");
 }
 
-/// Whether a text is read; the error says how the reader's result is wrong.
+/// Whether a text is accepted. The error describes a wrong result of the parser.
 fn judge(text: &str, read: Read) -> Result<bool, String> {
     match read(text) {
         Ok(file) => {

@@ -1,5 +1,5 @@
-//! Command lines of sysbench's `fileio`: the workload that each option gives, and the texts of refusals.
-//! `sysbench_peer.rs` compares the stream with sysbench itself.
+//! Command lines of sysbench's `fileio`: the workload for each option, and the texts of errors. `sysbench_peer.rs`
+//! compares the operations with sysbench itself.
 
 use crate::other_tools;
 

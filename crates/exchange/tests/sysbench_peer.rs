@@ -1,5 +1,6 @@
-//! Comparison of the stream of a converted command line with the system calls of sysbench itself, from strace. Without
-//! sysbench 1.0 and strace (packages of these names) the test compares nothing and says so; with `CI=true` it fails.
+//! Compares the operations of a converted command line with the system calls of sysbench itself, recorded by strace.
+//! Without sysbench 1.0 and strace (packages of these names), the test compares nothing and says so; with `CI=true` it
+//! fails.
 
 use iodyno_exchange::sysbench::parse;
 use iodyno_units::{Op, OpKind};
@@ -13,7 +14,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Io(u64, OpKind, u64),
-    /// An asynchronous request; strace shows its kind and place in the request's own fields.
+    /// An asynchronous request, whose kind and offset strace shows in the fields of the request.
     Submitted(OpKind, u64),
     /// Number of completed requests.
     Completed(usize),
@@ -118,7 +119,7 @@ fn place(op: &Op) -> u64 {
     op.offset_bytes
 }
 
-/// With one thread: the same kinds in the same order, and the same places if they are not random.
+/// With one thread, kinds have the same order, and non-random operations the same offsets.
 #[test]
 fn one_thread_issues_what_sysbench_does() {
     for (options, is_random) in [
@@ -160,8 +161,8 @@ fn one_thread_issues_what_sysbench_does() {
     }
 }
 
-/// Several threads share the cursor, the bursts and the ratio: the union of their operations is fixed, except for those
-/// in flight.
+/// Several threads share the cursor, the bursts and the ratio, so that the set of their operations is fixed, except
+/// for those in flight.
 #[test]
 fn two_threads_share_what_sysbench_s_do() {
     let count = |calls: &[(OpKind, u64)]| {
@@ -227,7 +228,7 @@ fn two_threads_share_what_sysbench_s_do() {
     }
 }
 
-/// Asynchronous requests count when they are reaped, so kinds come in clusters.
+/// Asynchronous requests are counted when reaped, so that kinds are clustered.
 #[test]
 fn asynchronous_reads_and_writes_come_in_the_same_clumps() {
     let options = "--file-test-mode=rndrw --file-io-mode=async --file-async-backlog=4 --file-fsync-freq=10 --events=120";

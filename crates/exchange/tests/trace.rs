@@ -1,9 +1,9 @@
-//! The readers of traces: the meaning of each format, and refusals; and no text makes a reader panic, hang or take much
+//! Tests the trace readers: the meaning of each format, and errors. No text may cause a panic, a hang or excessive
 //! memory.
 //!
-//! By default 20 000 mutations are made, of all formats in turn. `IODYNO_TRACE_CASES=1@537` makes only the 537th,
-//! `IODYNO_TRACE_CASES=1800s` as many as fit into half an hour of processor time, and `IODYNO_TRACE_FORMAT=2` only
-//! mutations of the third sample of `trace_samples::all`. The last long passes: `bench/runs/2026-11-26-mutations`, and
+//! By default, 20 000 mutations are made, of all formats in turn. `IODYNO_TRACE_CASES=1@537` runs only mutation 537,
+//! `IODYNO_TRACE_CASES=1800s` runs mutations for half an hour of processor time, and `IODYNO_TRACE_FORMAT=2` mutates
+//! only the third sample of `trace_samples::all`. The latest long passes: `bench/runs/2026-11-26-mutations` and
 //! `2026-11-27-mutations`.
 
 use crate::mutation_budget;
@@ -151,8 +151,8 @@ fn our_own_traces_and_records() {
     assert_eq!(served.left_out, [("faults".to_owned(), 1)]);
 }
 
-/// A selection by time keeps the addresses of the whole trace, whichever files it has and in whichever order. A
-/// selection of files has its own addresses, and a note says so.
+/// A selection by time keeps the offsets of the whole trace, whatever files it contains. A selection by file has its
+/// own offsets, and a note says so.
 #[test]
 fn files_keep_their_places_in_a_part_of_the_time() {
     let text = "fio version 3 iolog\n10 a write 0 4096\n20 b read 8192 512\n30 c read 0 512\n40 b sync 0 0\n50 c write 512 512\n60 a read 3145728 4096\n";
@@ -184,7 +184,7 @@ fn files_keep_their_places_in_a_part_of_the_time() {
     assert!(only(&["a", "b"]).notes.is_empty() && only(&["a", "b", "c"]).notes.is_empty());
 }
 
-/// A truncated file has only operations of the whole file: no number is read in part.
+/// A truncated file gives only operations of the whole file; truncated numbers are not read.
 #[test]
 fn a_file_that_is_cut_off_has_no_other_operations() {
     // In these formats, response times are on other lines than the operations.
@@ -239,8 +239,7 @@ fn what_is_no_trace_is_refused() {
     assert!(error.contains("line 3: the trace is too long"), "{error}");
 }
 
-/// A trace with bytes changed, cut, repeated and exchanged is read, or refused with a line. A trace that is read keeps
-/// the laws of traces.
+/// A mutated trace is read, or refused with a line number. A trace that is read satisfies the laws of traces.
 #[test]
 fn any_text_is_read_or_refused() {
     let format = std::env::var("IODYNO_TRACE_FORMAT").ok().map(|n| n.parse::<usize>().unwrap());

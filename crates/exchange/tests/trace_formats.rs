@@ -1,5 +1,5 @@
-//! Formats of traces of other tools and of published collections: meaning of columns, completions of operations,
-//! selections, and refusals by name.
+//! Tests trace formats of other tools and published collections: meaning of columns, completions, selections, and
+//! errors that name the format.
 
 use crate::trace_samples;
 
@@ -143,7 +143,8 @@ fn a_completion_belongs_to_its_own_operation() {
     }
 }
 
-/// A completed request ends the queued operations that were merged into it, if they fill it. Devices are separate.
+/// A completed request completes the queued operations that were merged into it, if they fill its range. Operations on
+/// other devices are not affected.
 #[test]
 fn a_merged_request_completes_its_parts() {
     let queue = [(0, "Q", "W 100 + 8 [a]"), (5, "Q", "W 108 + 16 [a]"), (6, "Q", "W 200 + 8 [a]")];
@@ -166,7 +167,7 @@ fn a_merged_request_completes_its_parts() {
     assert_eq!(responses(&file(&other)), [None]);
 }
 
-/// A trace begins with its first operation, whatever its clock says, unless the time before is asked for.
+/// By default, a trace starts with its first operation, whatever its clock.
 #[test]
 fn time_before_the_first_operation_is_left_out() {
     let text = "  8,0 1 1 675.000000000 10 D W 2048 + 8 [a]\n  8,0 1 2 675.000100000 0 C W 2048 + 8 [0]\n  8,0 1 3 675.001000000 10 D W 4096 + 8 [a]\n";
@@ -359,7 +360,7 @@ fn records_of_cloudphysics() {
     }
 }
 
-/// Rows with a wrong field are refused with line and column. A requested format is not recognised but taken.
+/// Rows with a wrong field are refused with line and column. A requested format skips recognition.
 #[test]
 fn wrong_fields_are_named() {
     for (text, change, why) in [
@@ -405,7 +406,7 @@ fn wrong_fields_are_named() {
     assert!(error.contains("device.0, device.1"), "{error}");
 }
 
-/// Files that can't be replayed as they are get a refusal with a name and a remedy.
+/// Known unsupported files are refused with the name of the format and a remedy.
 #[test]
 fn files_without_operations_are_refused_by_name() {
     let binary =

@@ -1,4 +1,4 @@
-//! Parameter files of vdbench: the workload that each parameter gives, and the texts of refusals.
+//! Parameter files of vdbench: the workload for each parameter, and the texts of errors.
 
 use crate::other_tools;
 
@@ -138,8 +138,8 @@ fn lists_are_cells() {
     assert_eq!((limits.ramp_ns, limits.time_ns), (1_000_000_000, Some(19_000_000_000)));
 }
 
-/// A list has its values and ranges in their order, as vdbench's `Var_parms` expands them: a range goes up by its step,
-/// or doubles, or halves from a larger end. A range that goes down by steps is only its first value. No list is lost.
+/// Lists expand in order, as in vdbench's `Var_parms`: a range ascends by its step, doubles, or halves from a larger
+/// start. A descending range with a step is only its first value. No list is lost.
 #[test]
 fn ranges_are_those_of_vdbench() {
     let values = |run: &str| -> Vec<String> {
@@ -223,7 +223,7 @@ fn percentages_and_defaults_are_those_of_vdbench() {
     assert_eq!(spec(",seekpct=100"), spec(""));
 }
 
-/// Workloads of one run run at the same time, with their shares of the rate.
+/// Workloads of a run are simultaneous, with their shares of the rate.
 #[test]
 fn workloads_at_once_share_a_rate() {
     let text = "sd=sd1,lun=/a,size=1g\nwd=w1,sd=sd1,skew=60,rdpct=100\nwd=w2,sd=sd1,rdpct=0\nwd=w3,sd=sd1,rdpct=50\n\

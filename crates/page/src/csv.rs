@@ -1,11 +1,12 @@
-//! Tables as CSV (RFC 4180, UTF-8, LF line ends). Numbers are unrounded, in the unit named in the column's head.
+//! Formats tables as CSV (RFC 4180, UTF-8, LF line ends). Numbers are unrounded, in the unit named in the column's
+//! header.
 //!
-//! [`files`] gives one file per figure and table, for spreadsheets and data frames. [`text`] gives the whole document
-//! as one file in long form, one cell per line, for a pipe.
+//! [`files`] returns one file per figure and table, for spreadsheets and data frames. [`text`] returns the whole
+//! document as one text in long form, one cell per line.
 //!
-//! Names are foreign text (targets, jobs, hosts), and spreadsheets evaluate a cell that begins with `=`, `+`, `-` or
-//! `@` as a formula. Such a cell gets a leading `'` unless it is a number. The page's script writes the same bytes;
-//! `tests/html.rs` compares them.
+//! Spreadsheets evaluate a cell that begins with `=`, `+`, `-` or `@` as a formula, which is unsafe for foreign names
+//! (targets, jobs, hosts). Such a cell gets a leading `'` unless it is a number. The page's script writes the same
+//! bytes; `tests/html.rs` compares them.
 
 use crate::{Block, Cell, Document, Table};
 use iodyno_units::text::is_hidden;

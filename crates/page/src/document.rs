@@ -1,4 +1,4 @@
-//! A document: sections of blocks, in reading order.
+//! Documents: sections of blocks, in reading order.
 
 use crate::{Figure, Table, Tone};
 
@@ -65,7 +65,7 @@ pub enum Block {
 /// A key number with its context, shown large.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
-    /// What the number describes, such as the name of a cell.
+    /// Subject of the number, such as the name of a cell.
     pub name: String,
     /// Formatted number with its unit.
     pub value: String,

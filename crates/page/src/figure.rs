@@ -1,4 +1,4 @@
-//! Figures as data: axes, series, marks. `chart/` draws them.
+//! Figures as data: axes, series, marks. `chart/` draws figures.
 //!
 //! Each figure can be shown alone, such as on a slide: it has a title, its conditions in one line, units on its axes,
 //! and the underlying data.
@@ -16,13 +16,13 @@ pub struct Figure {
     pub summary: String,
     /// One line on target and method, with the run's id, the number of runs and the verdict.
     pub conditions: String,
-    /// Type of drawing, with its data.
+    /// Plot, matrix or 3D columns, with the data.
     pub shape: Shape,
     /// Sentences that help to read the figure, shown below it.
     pub notes: Vec<String>,
 }
 
-/// Kind of drawing, with its data.
+/// Type of drawing, with its data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A plot with x and y axes; several panels may share the x axis.
@@ -69,14 +69,14 @@ pub struct Axis {
     pub label: String,
     /// Quantity of the values. It determines their unit and format.
     pub quantity: Quantity,
-    /// Type of scale: linear, logarithmic, nines or categories.
+    /// Mapping of values to positions along the axis.
     pub scale: Scale,
-    /// Fixed lower and upper end of the axis; `None` to derive them from the data. Set it for panels to be
-    /// compared.
+    /// Fixed lower and upper end of the axis; `None` to derive them from the data. Panels to be compared need equal
+    /// ranges.
     pub range: Option<(f64, f64)>,
 }
 
-/// Type of scale of an axis.
+/// Mapping of the values on an axis to positions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
     /// Linear scale, with or without 0.
@@ -97,7 +97,7 @@ pub enum Scale {
 pub struct Series {
     /// Name of the series in the legend. Series with equal names, in any panel, share one legend entry.
     pub name: String,
-    /// Type of mark, such as line or bars.
+    /// Shape of the points: line, dots, bars, band or interval.
     pub mark: Mark,
     /// Index of colour and dash pattern. Related series in different panels should have the same.
     pub color: usize,
@@ -105,12 +105,12 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// Type of mark with which a series is drawn.
+/// Shape with which the points of a series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line, with a dot at each point if there are few points.
     Line,
-    /// A dashed line, for an ideal, a fitted law, or a range with too few samples.
+    /// A dashed line, for an ideal or fitted curve, or a range with too few samples.
     Dashed,
     /// A step line, for values that apply until the next point.
     Step,
@@ -137,7 +137,7 @@ pub enum Mark {
 /// A point of a series: its position, and optionally an interval, a label and a tone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Value on the horizontal axis.
+    /// Value on the horizontal axis; the index of a category on an axis of categories.
     pub x: f64,
     /// Value on the vertical axis. A value that is not finite interrupts the line.
     pub y: f64,
@@ -152,9 +152,9 @@ pub struct Point {
 /// A named range of the horizontal axis, such as a phase or a stall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Value at the start of the range.
+    /// Start of the range, in units of the axis.
     pub from: f64,
-    /// Value at the end of the range.
+    /// End of the range, in units of the axis.
     pub to: f64,
     /// Name of the range, shown above the first panel if there is room.
     pub name: String,
@@ -200,12 +200,12 @@ pub struct Matrix {
     pub rows_label: String,
     /// Names of the rows, from top to bottom.
     pub rows: Vec<String>,
-    /// Quantity of the values in the cells.
+    /// Quantity of the values, which determines their unit and format.
     pub quantity: Quantity,
     /// Values of the cells: one list per row, with one value per column; `None` for no value.
     pub values: Vec<Vec<Option<f64>>>,
-    /// Values at both ends of the colour scale; `None` to derive them from the data. Set it for matrices to be
-    /// compared.
+    /// Values at both ends of the colour scale; `None` to derive them from the data. Matrices to be compared need
+    /// equal ranges.
     pub range: Option<(f64, f64)>,
     /// Tooltip of each cell, such as its confidence interval. Same dimensions as `values`, or empty.
     pub notes: Vec<Vec<String>>,

@@ -1,6 +1,6 @@
-//! The table behind a figure: its numbers as displayed, and the raw values.
+//! Table with the data of a figure: numbers as displayed, and raw values.
 //!
-//! Every figure can be read as a table, for readers who can't see it and for copying.
+//! Every figure has a table, for readers who can't see the figure and for copying.
 
 use crate::{Axis, Cell, Column, Figure, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
 use crate::{Shape, Table};
@@ -9,8 +9,8 @@ use crate::{Shape, Table};
 const ROWS: usize = 600;
 
 impl Figure {
-    /// Returns the figure's data as a table of at most 600 rows for display. Longer data are thinned evenly,
-    /// keeping the last row, and a note says so.
+    /// Returns the figure's data as a table of at most 600 rows for display. Longer data are thinned evenly, with the
+    /// last row kept and a note added.
     pub fn table(&self) -> Table {
         let mut table = self.data();
         thin(&mut table);

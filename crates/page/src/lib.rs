@@ -1,12 +1,11 @@
-//! Documents with figures, written as one HTML file, as Markdown, as CSV, or figure by figure as SVG; and text for a
-//! terminal ([`terminal`]).
+//! Renders documents with figures as one HTML file, Markdown or CSV, and single figures as SVG. Also formats text for
+//! a terminal ([`terminal`]).
 //!
-//! A [`Document`] consists of sections, which consist of blocks. A [`Figure`] is data with axes and marks; it defines
-//! its content, not its looks. Higher crates make documents of their subjects (a stored run, a comparison, a study);
-//! this crate draws them.
+//! A [`Document`] consists of sections, which consist of blocks. A [`Figure`] consists of data, axes and marks,
+//! without positions or fonts. Higher crates build documents about runs, comparisons and studies.
 //!
-//! **Invariant:** this crate knows nothing of runs and reads no clock, file or environment. Equal documents give equal
-//! bytes.
+//! *Invariant:** this crate knows nothing of runs, and reads no clock, files or environment variables. Equal documents
+//! give equal bytes.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! A document as GitHub Flavored Markdown, for issues, pull requests and wikis, with figures as separate SVG files.
+//! Renders a document as GitHub Flavored Markdown, for issues, pull requests and wikis, with figures as separate SVG
+//! files.
 //!
-//! All foreign text is escaped, so that it reads as written; control characters and those that reverse the direction of
-//! text are shown as `�`.
+//! Foreign text is escaped. Control characters, and those that reverse the direction of text, become `�`.
 
 use iodyno_units::text::is_hidden;
 use std::fmt::Write;

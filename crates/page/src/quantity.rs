@@ -1,4 +1,4 @@
-//! Quantities of numbers, such as latency or throughput. The quantity determines the unit and format of a number.
+//! Physical quantities, such as latency or throughput, with their units and formats.
 
 use iodyno_units::human;
 
@@ -79,7 +79,7 @@ impl Quantity {
         }
     }
 
-    /// Unit of raw values, for the head of a column in a data file.
+    /// Unit of raw values, for the header of a column in a data file.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",

@@ -1,4 +1,4 @@
-//! A table: the data behind a figure, or a table of its own. HTML, Markdown, CSV and the terminal render it.
+//! Tables, either in a document or with the data of a figure. Rendered by HTML, Markdown, CSV and the terminal.
 
 use crate::Quantity;
 
@@ -82,7 +82,7 @@ pub enum Tone {
 }
 
 impl Table {
-    /// Creates a table with the given columns and no rows.
+    /// Creates a table without rows, caption and notes.
     pub fn new(columns: impl Into<Vec<Column>>) -> Self {
         Self { columns: columns.into(), ..Self::default() }
     }
@@ -92,7 +92,8 @@ impl Table {
         self.rows.push(Row::from(cells.into()));
     }
 
-    /// Copy of the table with only the columns for which `keeps` returns true, given the column and its index.
+    /// Copies the table with only the columns for which `keeps` returns true. `keeps` takes the index of a column and
+    /// the column.
     #[must_use]
     pub fn selected(&self, keeps: impl Fn(usize, &Column) -> bool) -> Self {
         let keeps: Vec<bool> =
@@ -109,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Copy of the table in which the label columns are replaced by heading rows.
+    /// Copies the table with the label columns replaced by heading rows.
     #[must_use]
     pub fn under_headings(&self) -> Self {
         let labels = self.selected(|_, column| column.is_label);
@@ -127,7 +128,7 @@ impl Table {
         Self { rows, ..others }
     }
 
-    /// Copy of the table without columns in which all cells are empty or unknown. Label columns are kept.
+    /// Copies the table without columns whose cells are all empty or unknown. Label columns are kept.
     #[must_use]
     pub fn without_blank_columns(&self) -> Self {
         self.selected(|i, column| {

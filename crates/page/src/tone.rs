@@ -1,4 +1,4 @@
-//! Signs and words for tones, the same in HTML and in Markdown, so that no tone is shown by colour alone.
+//! Signs and words for tones, the same in HTML and Markdown, so that colour alone never shows a tone.
 
 use crate::Tone;
 

@@ -1,4 +1,4 @@
-//! Rules for every chart with any data: it is well-formed, lies within its panels, contains nothing that was not in the
+//! Tests rules for every chart: it is well-formed, lies within its panels, contains nothing that was not in the
 //! figure, and is the same at every call.
 
 use crate::drawn;
@@ -194,7 +194,7 @@ fn an_axis_contains_its_spans_and_a_name_is_one_entry() {
     assert_eq!(scales(&spectrum)["names"], serde_json::json!(["QD 1", "QD 32"]));
 }
 
-/// The legend names the sign of a warning as its panel does.
+/// The legend explains the sign of a warning with the text of the panel.
 #[test]
 fn a_sign_has_its_panels_meaning() {
     let point = Point { tone: Tone::Warning, ..Point::at(1.0, 2.0) };
@@ -310,7 +310,7 @@ fn missing_data_is_reported() {
     assert!(!with_data.contains("no data"));
 }
 
-/// The figure with `text` in every place that can have a text.
+/// The figure with `text` in every text field.
 fn with_text(figure: &Figure, text: &str) -> Figure {
     let mut figure = figure.clone();
     let axis = |axis: &mut Axis| {
@@ -388,8 +388,8 @@ fn hostile_names_never_become_elements_or_attributes() {
     }
 }
 
-/// The legend explains the sign of an invalid value; a change to the better or the worse, and one that is
-/// undecided, differ in shape as well as in colour, and carry no sign of an invalid value.
+/// The legend explains the sign of an invalid value. Improvements, deteriorations and undecided changes differ in
+/// shape as well as in colour, and have no sign of an invalid value.
 #[test]
 fn the_legend_gives_the_meaning_of_signs_and_shapes() {
     let drawn = |mark: Mark, tone: Tone| {

@@ -1,5 +1,5 @@
-//! For any data, a picture is well-formed, lies within its panels and contains no invalid number: also for values that
-//! are not finite, not above 0 on a logarithmic axis, or of unequal lengths.
+//! For any data, a picture is well-formed, lies within its panels and contains no invalid number. The data include
+//! values that are not finite or not above 0 on a logarithmic axis, and lists of unequal length.
 
 use crate::drawn;
 

@@ -1,4 +1,4 @@
-//! A document as Markdown, CSV and SVG files.
+//! Tests documents as Markdown, CSV and SVG files.
 
 use crate::sample;
 
@@ -136,7 +136,7 @@ fn csv_has_raw_values_and_no_formulas() {
     assert!(all.starts_with("section,of,row,column,unit,text,value\ns,s-table-1,1,'=name,,-5,\ns,s-table-1,1,p99,ns,1.5 µs,1500.25\n"));
 }
 
-/// Dense figures show a part of their rows in the page and give all of them as data.
+/// Dense figures show a part of their rows on the page, and export all rows as data.
 #[test]
 fn data_files_are_whole() {
     let files = csv::files(&sample::dense(8000));

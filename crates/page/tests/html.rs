@@ -1,7 +1,7 @@
-//! The page as readers see it: in a real browser, with and without scripts, on screen and on paper.
+//! Tests the page in a real browser, with and without scripts, on screen and in print.
 //!
-//! Tests that need Chromium are in `in_a_browser` and are ignored by default; `./test` runs them where Chromium
-//! is installed.
+//! Tests that need Chromium are in `in_a_browser` and are ignored by default; `./test` runs them where Chromium is
+//! installed.
 
 use crate::browser;
 use crate::gallery;
@@ -84,8 +84,8 @@ fn hostile_text_stays_text() {
     assert!(ends <= 2 * 3 + 2, "{ends}");
 }
 
-/// Text between backquotes is code, with its markup escaped; a lone backquote is itself. The flags of a command
-/// are whole where they fit.
+/// Text between backquotes is code, with its markup escaped; a single backquote is literal. Flags of a command are not
+/// broken if they fit the line.
 #[test]
 fn commands_are_set_as_code() {
     let page = |block: Block| {
@@ -103,8 +103,8 @@ fn commands_are_set_as_code() {
     assert!(code("a\n  b").contains("<code>a\n  b</code>"));
 }
 
-/// Vendored files equal the released ones: the library as `npm pack uplot@1.6.32` gives it, and the
-/// accessibility checker that the tests use.
+/// Vendored files equal the released ones: uPlot as in `npm pack uplot@1.6.32`, and the accessibility checker of the
+/// tests.
 #[test]
 fn vendored_files_are_those_of_their_manifests() {
     for folder in ["web/uplot-1.6.32", "tests/vendor/axe-core-4.14.1"] {
@@ -120,7 +120,7 @@ fn vendored_files_are_those_of_their_manifests() {
     }
 }
 
-/// Everything below uses a browser.
+/// Tests that use a browser.
 mod in_a_browser {
     use std::fmt::Write as _;
 
@@ -130,7 +130,7 @@ mod in_a_browser {
     use super::browser::{Key, Tab};
     use super::*;
 
-    /// The middle of a panel's box of a figure, or another point of it by shares, in the window.
+    /// The centre of a figure's panel in the window, or another point as fractions of the panel's size.
     fn place(tab: &mut Tab, figure: &str, panel: usize, (x, y): (f64, f64)) -> (f64, f64) {
         let script = format!(
             "(() => {{ const figure = document.getElementById('figure-{figure}'); figure.scrollIntoView({{ block: 'center' }});\
@@ -419,7 +419,7 @@ mod in_a_browser {
         tab.wait_for("document.querySelector('details.section').open");
     }
 
-    /// The streams of a PDF, inflated where they are deflated, and what is between them.
+    /// The contents of a PDF, with compressed streams inflated.
     fn unpacked(pdf: &[u8]) -> String {
         let mut out = String::from_utf8_lossy(pdf).into_owned();
         let find = |from: usize, what: &[u8]| {
@@ -524,8 +524,8 @@ mod in_a_browser {
         );
     }
 
-    /// Every label of every figure is whole, inside its figure and covers no other, at the width of a screen and of a
-    /// telephone; and no page is wider than the window.
+    /// Every label of every figure is complete, inside its figure and covers no other, at the widths of a screen and
+    /// of a phone. No page is wider than the window.
     #[test]
     #[ignore = "needs chromium"]
     fn labels_are_whole_and_apart() {
@@ -708,7 +708,7 @@ mod in_a_browser {
         }
     }
 
-    /// Another page is opened where `IODYNO_PAGE` names its file.
+    /// Opens the page whose file `IODYNO_PAGE` names, if it is set.
     #[test]
     #[ignore = "needs chromium"]
     fn many_figures_are_painted_soon() {

@@ -1,5 +1,5 @@
-//! Runs as CSV (RFC 4180 with line feeds), with the tables of `table.rs`. Fields that are unknown, or not supported by
-//! the samples, are empty.
+//! Formats runs as CSV (RFC 4180 with line feeds), with the tables of `table.rs`. Values that are unknown or have too
+//! few samples are empty fields.
 
 use crate::table::{self, Column};
 use iodyno_notebook::Run;

@@ -1,24 +1,24 @@
-//! The formats of `iodyno export`: for each its name, a line of help, and the functions that produce it.
+//! Table of the formats of `iodyno export`: name, help text, and conversion function.
 
 use crate::fio::json::Form;
 use crate::{csv, fio, hgrm, json, openmetrics, sysbench_text};
 use iodyno_notebook::Run;
 use serde_json::Value;
 
-/// A format of `export`, with its help text and the function that makes it.
+/// A format of `iodyno export`.
 #[derive(Debug)]
 pub struct ExportFormat {
     /// Name of the format, as given to `--format`.
     pub name: &'static str,
     /// One line that describes the format in `iodyno export --help`.
     pub about: &'static str,
-    /// Makes the document for standard output; `None` if the format consists of several files.
+    /// Conversion to a document for standard output; `None` if the format consists of several files.
     pub document: Option<ToDocument>,
-    /// Makes the files to write to a folder; `None` if the format is a single document.
+    /// Conversion to files in a folder; `None` if the format is a single document.
     pub files: Option<ToFiles>,
 }
 
-/// Function that makes a document from a run, by the document's type.
+/// Conversion of a run to a single document, by type of document.
 #[derive(Clone, Copy, Debug)]
 pub enum ToDocument {
     /// Text, ready to print.
@@ -27,8 +27,8 @@ pub enum ToDocument {
     Json(fn(&Run) -> Value),
 }
 
-/// Makes files from a run, as pairs of name and content. The `u8` is the value of `--log-hist-coarseness`, 0
-/// to [`COARSENESS_MAX`](fio::COARSENESS_MAX); only fio's histogram logs use it.
+/// Converts a run to files, as pairs of name and content. The `u8` is the value of `--log-hist-coarseness`, 0 to
+/// [`COARSENESS_MAX`](fio::COARSENESS_MAX); only fio's histogram logs use it.
 pub type ToFiles = for<'a> fn(&'a Run, u8) -> Box<dyn Iterator<Item = (String, String)> + 'a>;
 
 /// All export formats, in the order in which the help lists them.

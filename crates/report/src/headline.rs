@@ -1,4 +1,4 @@
-//! The headline of a run in a list of runs: its verdict level, and its result in a few words.
+//! Summarises a run for a list of runs: verdict level, and results in a few words.
 
 use crate::kinds;
 use crate::method_headlines;
@@ -16,7 +16,7 @@ const METHOD_HEADLINES_MAX: usize = 3;
 pub struct Standing {
     /// Verdicts on the run's method, and the most severe level of all verdicts.
     pub verdict: RunVerdict,
-    /// The results of the run's method in a few words; None for a list of cells.
+    /// The results of the run's method in a few words; None if the run has no method but a list of cells.
     pub headline: Option<String>,
 }
 
@@ -35,15 +35,14 @@ impl Standing {
     }
 }
 
-/// Severity to show for a run in a list: the level of `standing` if known, otherwise the most severe level of the run's
-/// cells.
+/// Most severe verdict level of the run's cells and of `standing`; None if nothing was judged.
 pub fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.verdict.level))
 }
 
-/// Level of a run in a list, which takes into account how the run ended. None while the run is in progress, and if
-/// nothing was judged.
+/// Level to display for a run in a list. A crashed or failed run is Invalid, and an interrupted one at least Warning.
+/// None while the run is in progress, or if it finished without verdicts.
 pub fn listed_level(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     match (&run.status, level_of(run, standing)) {
         (Status::Running, _) | (Status::Finished, None) => None,
@@ -55,8 +54,8 @@ pub fn listed_level(run: &RunSummary, standing: Option<&Standing>) -> Option<Lev
     }
 }
 
-/// Result of a run in a list: the run's headline, preceded by its status if it did not finish normally. The text is not
-/// made safe for a terminal.
+/// Result of a run in a list: the run's headline, preceded by its status if it did not finish normally. The text may
+/// contain control characters.
 pub fn listed_result(run: &RunSummary, standing: Option<&Standing>) -> String {
     let headline = headline(run, standing);
     match &run.status {

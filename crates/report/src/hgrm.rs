@@ -1,9 +1,8 @@
-//! HdrHistogram's text format of percentile distributions: per cell and kind of operation the columns Value,
-//! Percentile, TotalCount and 1/(1-Percentile).
+//! Formats latency distributions as HdrHistogram's percentile text, with the columns Value, Percentile, TotalCount and
+//! 1/(1-Percentile), per cell and kind of operation.
 //!
-//! The levels are HdrHistogram's own: five ticks per halving of the distance to 100 %. Values are in
-//! microseconds with three decimals, so they are exact to the nanosecond; each equals the number that the
-//! other formats give for that percentile.
+//! As in HdrHistogram, there are five ticks per halving of the distance to 100 %. Values are in microseconds with
+//! three decimals, and thus exact to the nanosecond. They equal the percentiles in other formats.
 
 use iodyno_measure::Histogram;
 use iodyno_notebook::Run;

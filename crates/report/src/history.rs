@@ -1,4 +1,4 @@
-//! The history of a workload: one figure of all its runs on the same targets over time, divided into levels
+//! History of a workload: one metric over all runs on the same targets, divided into ranges with a constant level
 //! (`measure/src/statistics/levels.rs`).
 
 use crate::terminal::minutes;
@@ -22,24 +22,24 @@ pub const JSON_VERSION: u32 = 1;
 /// Values of one metric of a cell in successive runs.
 #[derive(Clone, Debug)]
 pub struct CellHistory {
-    /// Name of the cell whose values are listed.
+    /// Name of the cell. Cells with one name but different targets or loads have separate histories.
     pub cell: String,
     /// Target of the cell; a history never mixes targets.
     pub target: String,
     /// Load of the cell; a history never mixes loads.
     pub load: Load,
-    /// Metric that all values measure.
+    /// Metric, which determines the unit of the values.
     pub metric: Metric,
     /// Values in the order in which the runs started. Runs without a value are left out.
     pub runs: Vec<RunValue>,
 }
 
-/// What two cells of one workload must have in common to be compared over time.
+/// Load of a cell. Only cells with equal loads share a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Block size with the largest share, bytes.
+    /// Most frequent block size, bytes.
     pub block_bytes: u32,
-    /// Number of threads.
+    /// Worker threads per target.
     pub threads: u32,
     /// Operations in flight per thread.
     pub depth: u32,
@@ -73,16 +73,16 @@ impl fmt::Display for Load {
 pub struct RunValue {
     /// Id of the run in the notebook.
     pub id: String,
-    /// Time at which the run started.
+    /// Start of the run, by which the values are ordered.
     pub started: Timestamp,
     /// Value of the metric, in operations or bytes per second, or in ns.
     pub value: f64,
-    /// Annotation that a user added to the run; `None` if there is none.
+    /// Annotation that a user added to the run.
     pub annotation: Option<String>,
 }
 
 impl CellHistory {
-    /// Divides the values into ranges of runs with a constant level, and returns them with the shifts between them.
+    /// Divides the runs into ranges with a constant level, and returns the ranges with the shifts between them.
     pub fn levels(&self) -> Vec<Level> {
         levels(&self.runs.iter().map(|run| run.value).collect::<Vec<f64>>())
     }
@@ -103,8 +103,8 @@ impl History {
         Self { workload: workload.to_owned(), metric, runs: 0, cells: Vec::new() }
     }
 
-    /// Adds a run, which must have started after all runs added before. Cells that are invalid, skipped or not measured
-    /// leave a gap, and repeats of a cell are merged.
+    /// Adds a run, which must have started after all runs added before. Invalid, skipped and unmeasured cells have no
+    /// value. Repeats of a cell are merged.
     pub fn add(&mut self, run: &Run) {
         self.runs += 1;
         let is_measured = |cell: &&iodyno_measure::Cell| {
@@ -156,7 +156,7 @@ impl History {
         }
     }
 
-    /// Cells that have a value in at least one run.
+    /// Histories of all cells with a value in at least one run.
     pub fn cells(&self) -> &[CellHistory] {
         &self.cells
     }
@@ -358,7 +358,7 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
     }
 }
 
-/// Makes the page of a history. `made_by` is the program's name and version, `command` the command line that makes the
+/// Creates the page of a history. `made_by`: name and version of the program. `command`: command line that creates the
 /// page.
 #[must_use]
 pub fn document(history: &History, made_by: &str, command: &str) -> Document {

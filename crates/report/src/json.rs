@@ -1,8 +1,8 @@
-//! Runs as JSON, which conforms to the schemas in `docs/schema/`. Within a version of a schema, keys may be added, but
-//! not changed or removed.
+//! Formats runs as JSON that conforms to the schemas in `docs/schema/`. Within a version of a schema, keys may be
+//! added, but not changed or removed.
 //!
-//! Times are UTC in RFC 3339, latencies integers of nanoseconds (means are not integers), sizes bytes, durations
-//! seconds. `null` means "unknown" or "not supported by the samples", never 0.
+//! Times are UTC in RFC 3339, latencies nanoseconds (integers, except for means), sizes bytes, durations seconds.
+//! `null` means "unknown" or "too few samples", never 0.
 
 use crate::headline::{Standing, headline, level_of};
 use crate::repeats::{self, Repeated};
@@ -36,7 +36,7 @@ pub fn document(run: &Run, options: Options) -> Value {
     document_against(run, &thresholds::own(run), options)
 }
 
-/// Like [`document`], but judges the run by `thresholds` instead of the stored ones.
+/// Returns a run as [`document`] does, but judged by `thresholds` instead of the stored ones.
 pub fn document_against(run: &Run, thresholds: &[Threshold], options: Options) -> Value {
     let standing = RunVerdict::of(run);
     let mut document = json!({

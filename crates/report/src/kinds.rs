@@ -1,4 +1,4 @@
-//! Words for several kinds of operation: `p99 of reads 1.2 ms, of writes 0.3 ms`, `5.1 k flushes/s`.
+//! Formats results of several kinds of operation, such as `p99 of reads 1.2 ms, of writes 0.3 ms`.
 
 use iodyno_measure::{IoKinds, KindSummary, Quantity};
 use iodyno_units::{OpKind, human};

@@ -1,12 +1,11 @@
-//! Reports on stored runs, for people and programs: terminal text, pages, JSON with a published schema, CSV,
-//! HdrHistogram's percentile text, fio's JSON, OpenMetrics.
+//! Reports on stored runs as terminal text, pages, JSON with a published schema, CSV, HdrHistogram's percentile text,
+//! fio's formats and OpenMetrics.
 //!
-//! Every figure is computed in one place (`measure/src/summary.rs`) from merged histograms, so the same percentile is
-//! the same number in every format. Tables, JSON and CSV omit figures that the samples can't support. The two foreign
-//! formats, HdrHistogram's and fio's, contain every figure that their readers expect, with the sample counts.
+//! Every result is computed in one place (`measure/src/summary.rs`) from merged histograms, so that all formats show
+//! the same percentile. Tables, JSON and CSV omit values with too few samples. The formats of HdrHistogram and fio
+//! contain all values that their readers expect, with the sample counts.
 //!
-//! **Invariant:** everything here is a pure function of stored runs, without a clock, files or the environment: an old
-//! run always looks the same, and is judged by the verdicts stored with it.
+//! *Invariant:** every report is a pure function of stored runs. It reads no clock, files or environment variables.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! Results of a run's method, computed from the stored run alone. Other modules format them.
+//! Computes the results of a run's method from the stored run.
 
 use iodyno_measure::Verdict;
 use iodyno_method::{Findings, Method, MethodSource, findings};
 use iodyno_notebook::{Run, Status};
 
-/// The run's method, adapted to its number of targets, and the number of subjects that the method measures.
-/// None if the run is a list of cells, or if the method can't be read any more.
+/// The run's method, adapted to its number of targets, and the number of subjects that the method measures. None if
+/// the run is a list of cells, or if this version can't read the method.
 fn method_of(run: &Run) -> Option<(Method, u32)> {
     let source: MethodSource = serde_json::from_value(run.head.plan.get("method")?.clone()).ok()?;
     let method = Method::new(source).ok()?;
@@ -15,7 +15,7 @@ fn method_of(run: &Run) -> Option<(Method, u32)> {
     Some((method.with_targets(targets), subjects))
 }
 
-/// Results of the run's method; None if the run is a list of cells, or if the method can't be read any more.
+/// Results of the run's method; None if the run is a list of cells, or if this version can't read the method.
 pub fn findings_of(run: &Run) -> Option<Findings> {
     let (method, subjects) = method_of(run)?;
     let mut findings = findings(&method, run.head.seed, subjects, &run.cells);

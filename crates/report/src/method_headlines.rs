@@ -1,5 +1,5 @@
-//! The results of a method in a few numbers, shared by the first screen of a page, the list of runs and the
-//! terminal; and the choice of the findings that count as results.
+//! Selects the most important results of a method as headlines, for the terminal, the list of runs and the first
+//! screen of a page.
 
 use crate::kinds;
 use crate::verdict_groups::tone;

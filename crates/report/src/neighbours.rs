@@ -1,5 +1,5 @@
-//! The mutual effect of simultaneous workloads: each cell is compared with the cell in which its
-//! workload ran alone.
+//! Describes how simultaneous workloads affect each other, by comparing each cell with the cell in which its workload
+//! ran alone.
 
 use iodyno_measure::Cell;
 use iodyno_measure::summary::{KindSummary, PERCENTILES, Summary};

@@ -1,4 +1,4 @@
-//! Figures of the processes that measured a run together, by host, for the terminal and for pages.
+//! Results by host for runs measured by several processes (ranks), for the terminal and for pages.
 
 use iodyno_measure::verdict::of_each_rank;
 use iodyno_measure::{Cell, RankFigures, Verdict};

@@ -1,4 +1,4 @@
-//! The table of a search for the highest rate that meets a latency limit, for the terminal and the page.
+//! Table of a search for the highest rate that meets a latency limit, for the terminal and the page.
 
 use iodyno_method::findings::RateSearchFinding;
 use iodyno_page::{Cell, Column, Quantity, Table, Tone};

@@ -1,6 +1,5 @@
-//! Figures of a cell's repeats: the mean of their rates and latencies with its interval, and
-//! percentiles of all their operations. The interval covers repeats of the cell within one run, but
-//! not differences between runs or devices.
+//! Combines the repeats of a cell: means of rates and latencies with confidence intervals, and percentiles over all
+//! operations. The intervals cover variation between repeats within one run, but not between runs or devices.
 
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::repeats::{self, MeanOfRuns};

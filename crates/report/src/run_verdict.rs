@@ -1,5 +1,5 @@
-//! The verdict on a run as a whole, shared by the exit code, the list of runs, the terminal, pages and JSON:
-//! the verdicts on its method, and the most severe level of these and of the verdicts on its cells.
+//! The verdict on a run as a whole, shared by all report formats and the exit code: the verdicts on its method, and
+//! the most severe level of all verdicts on the run and its cells.
 
 use crate::method;
 use iodyno_measure::{Cell, Level, Verdict};
@@ -15,8 +15,7 @@ pub struct RunVerdict {
 }
 
 impl RunVerdict {
-    /// Judges a stored run. The result depends on the stored data only, so old runs are judged by the current
-    /// rules.
+    /// Judges a stored run: verdicts on the method by the current rules, and verdicts on cells as stored.
     pub fn of(run: &Run) -> Self {
         Self::with(run, method::verdicts_of(run))
     }

@@ -1,9 +1,9 @@
-//! Runs in the text that `sysbench fileio … run` of sysbench 1.0 prints, for programs that read it: one report per
+//! Formats runs as `sysbench fileio … run` of sysbench 1.0 does, for programs that parse its text: one report per
 //! cell.
 //!
-//! As in sysbench, the latency is that of all events together (reads, writes and flushes), and with a rate it counts
-//! from the intended start. sysbench's percentile is the upper bound of one of 1024 buckets; here it is exact to the
-//! width of the histogram's buckets. The distribution of events over threads is omitted, since it is not stored.
+//! As in sysbench, latencies cover all events (reads, writes and flushes), and with a rate they count from the
+//! intended start. sysbench's percentile is the upper bound of one of 1024 buckets; here, it is exact to the width of
+//! a histogram bucket. The distribution of events over threads is omitted, since it is not stored.
 
 use iodyno_measure::{Cell, ClassStats, Histogram};
 use iodyno_notebook::Run;

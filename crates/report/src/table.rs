@@ -1,7 +1,7 @@
-//! Cells and series of a run as tables in tidy form: one row per observation, one column per figure, the unit in the
-//! column's name. CSV and the Python module render them.
+//! Converts cells and series of a run to tables in tidy form: one row per observation, one column per variable, the
+//! unit in the column's name. CSV and the Python module render these tables.
 //!
-//! Values that are unknown, or not supported by the samples, are None, never 0.
+//! Values that are unknown or have too few samples are None, never 0.
 
 use iodyno_measure::{
     Cell, ClassStats, Histogram, Interval, KindSummary, Latency, Level, PERCENTILES, Summary,
@@ -14,7 +14,7 @@ use iodyno_units::OpKind;
 pub enum Values {
     /// Names and words, such as an id or a kind of operation.
     Text,
-    /// Unsigned integers: counts, sizes, latencies of single operations.
+    /// Unsigned integers: counts, sizes in bytes, latencies of single operations in ns.
     Counts,
     /// Floating-point numbers: rates, means, durations.
     Numbers,
@@ -29,7 +29,7 @@ pub struct Column {
     pub values: Values,
 }
 
-/// Receiver of a table's rows: the values of a row in the order of the columns, then its end.
+/// Receiver of a table's rows. The writer of a row adds one value per column, in order, and then calls [`Self::end`].
 pub trait Rows {
     /// Adds a text to the current row; None if the value is unknown.
     fn text(&mut self, value: Option<&str>);

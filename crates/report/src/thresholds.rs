@@ -1,11 +1,10 @@
-//! The thresholds of a run and their evaluation. They are stored in the run's plan, and evaluated each time
-//! against the run's cells: a pure function of both.
+//! Reads the thresholds stored in a run's plan, and evaluates them against the run's cells.
 
 use iodyno_measure::Threshold;
 use iodyno_measure::threshold::{Outcome, judge};
 use iodyno_notebook::Run;
 
-/// Reads the thresholds stored with the run. Empty if there are none, or if a newer version stored them in
+/// Reads the thresholds stored with the run. Empty if the run has no thresholds, or if a newer version stored them in
 /// another format.
 pub fn own(run: &Run) -> Vec<Threshold> {
     serde_json::from_value(run.head.plan["thresholds"].clone()).unwrap_or_default()

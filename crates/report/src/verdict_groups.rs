@@ -1,5 +1,5 @@
-//! Groups of equal verdicts on many cells. A verdict on several cells is shown as one line with the number of these
-//! cells. The terminal and pages use the same counts.
+//! Groups equal verdicts on several cells, so that the terminal and pages show each as one line with the number of
+//! cells.
 
 use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_method::findings::Row;

@@ -1,5 +1,5 @@
-//! Comparisons of simulated runs: equal figures are not called different, differences are found, nothing is omitted
-//! silently, and each document follows the schema.
+//! Compares synthetic runs: equal results are not called different, differences are found, no omission is silent, and
+//! each document conforms to the schema.
 
 use crate::samples;
 
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 const STYLE: Style = Style { color: false, width: 110, unicode: true };
 
-/// Noise of about a normal distribution with deviation 1.
+/// Approximately normal noise with standard deviation 1.
 fn noise(random: &mut Generator) -> f64 {
     (0..12).map(|_| (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64).sum::<f64>() - 6.0
 }
 
-/// A run of two cells at `rate` times the usual rate, with `noise` of that.
+/// A run of two cells at `rate` times the default rate, with noise of coefficient of variation `cv`.
 fn made(number: u32, target: &'static str, rate: f64, cv: f64, random: &mut Generator) -> Run {
     let mut one = |name, kind, repeat: u32| {
         let ops = 50_000.0 * rate * (1.0 + cv * noise(random));
@@ -49,7 +49,7 @@ fn made(number: u32, target: &'static str, rate: f64, cv: f64, random: &mut Gene
     run
 }
 
-/// `n` runs a side, made alternately, B at `rate` times A's.
+/// `n` runs per side in alternating order, B at `rate` times A's rate.
 fn sides(trial: u64, n: u32, rate: f64, cv: f64) -> [Vec<Run>; 2] {
     let mut random = rng::stream(trial, "compare", 0);
     let (mut a, mut b) = (Vec::new(), Vec::new());
@@ -76,7 +76,7 @@ fn assert_valid(document: &Value) {
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
-/// The shown text without line breaks.
+/// The terminal text without line breaks.
 fn words(compared: &Compared) -> String {
     show(compared, STYLE).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -98,7 +98,7 @@ fn noise_is_no_difference_and_a_difference_is_found() {
     assert!(quiet * 100 >= 95 * trials && found * 100 >= 95 * trials, "{quiet}, {found}");
 }
 
-/// Every cell of either side is in a row or among what was left out.
+/// Asserts that every cell of either side is in a row or an omission.
 fn assert_nothing_is_lost(runs: &[Vec<Run>; 2], compared: &Compared) {
     for run in runs.iter().flatten() {
         for cell in &run.cells {
@@ -166,7 +166,7 @@ fn percentiles_without_samples_are_left_out() {
     assert!(compare(side(0), side(0), &Options::default()).unwrap_err().contains("both sides"));
 }
 
-/// One against one and three against three show both values and no verdict.
+/// With one or three runs per side, both values are shown, without a verdict.
 #[test]
 fn too_few_runs_show_nothing() {
     for n in [1, 3] {
@@ -242,8 +242,7 @@ fn conditions_are_told() {
     assert_eq!(codes(&compared(&runs, &Options::default())), ["NOT_INTERLEAVED"]);
 }
 
-/// Repeats within a run are compared where there is one run a side, and make one value of a run
-/// otherwise.
+/// Repeats are compared individually if each side has one run; otherwise, the repeats of a run form one value.
 #[test]
 fn repeats_are_not_runs() {
     let mut random = rng::stream(6, "repeats", 0);
@@ -278,7 +277,7 @@ fn repeats_are_not_runs() {
     assert!(of.rows[0].a.iter().any(|v| (v / mean - 1.0).abs() < 1e-9));
 }
 
-/// In virtual time the same seed is the same run, and six copies of it are one.
+/// In virtual time, runs with the same seed are copies, and six copies count as one run.
 #[test]
 fn copies_count_once() {
     let mut runs = sides(7, 6, 0.9, 0.02);
@@ -347,8 +346,8 @@ fn it_is_shown() {
     }
 }
 
-/// The shift is named for what it is, since it is no ratio of the medians beside it; a long verdict hides neither
-/// interval nor p.
+/// The shift is explained, because it is not the ratio of the displayed medians. Even with a long verdict, the
+/// interval and the p-value remain visible.
 #[test]
 fn a_shift_is_explained_and_keeps_its_interval() {
     let of_runs = sides(12, 6, 1.0, 0.08);
@@ -369,7 +368,7 @@ fn a_shift_is_explained_and_keeps_its_interval() {
     }
 }
 
-/// Two rates of the same blocks name the blocks once; the heads of the sides have what flags changed.
+/// A load that differs only in its rate names the blocks once. The headings of the sides include changes by flags.
 #[test]
 fn what_differs_between_sides_is_whole() {
     let mut runs = sides(1, 4, 1.0, 0.01);

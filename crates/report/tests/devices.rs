@@ -1,5 +1,5 @@
-//! Several workloads on several devices: the figures of a comparison equal the counts, whether one run measured
-//! all devices or each has its own run.
+//! Compares several devices with several workloads: results equal the counts, whether one run measured all devices or
+//! each has its own run.
 
 use crate::samples;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 const WORKLOADS: [(&str, u32); 2] = [("small", 4096), ("large", 1 << 20)];
 const DEVICES: [(&str, u64); 2] = [("/dev/nvme0n1", 40_000), ("/dev/nvme1n1", 90_000)];
 
-/// The cells of one device: its rate is the second number of `device`, the less the larger the block.
+/// Cells of one device. Their rate derives from the second number in `device`, and decreases with the block size.
 fn cells(device: (&'static str, u64), subject: u32) -> Vec<Cell> {
     let each = WORKLOADS.iter().zip(0..).map(|(&(name, block), index)| {
         let ops = device.1 / u64::from(block / 4096);
@@ -63,7 +63,7 @@ fn of_runs(runs: &[Run]) -> Document {
     comparison(&against.collect::<Vec<_>>(), &sides, &Options::default())
 }
 
-/// The series of a figure, wherever it is in a document.
+/// Finds the series of a figure in a document.
 fn series(document: &Document, id: &str) -> Vec<Series> {
     let blocks = document.sections.iter().flat_map(|section| &section.blocks);
     let figure = blocks.filter_map(|block| match block {
@@ -115,8 +115,8 @@ fn what_is_drawn_side_by_side_is_what_was_counted() {
     assert_eq!(named, [["small", a], ["small", b], ["large", a], ["large", b]]);
 }
 
-/// Several runs of one device are one entry of the legend, and named by their runs; one device alone has nothing
-/// beside it, and a headline for each workload in its own unit.
+/// Several runs of one device share a legend entry, and are named by their runs. A single device has no comparison,
+/// but a headline per workload in the workload's own unit.
 #[test]
 fn runs_of_one_device_are_named_and_one_device_is_no_comparison() {
     let mut runs = ["a", "b", "c"].map(|id| run_on(id, &DEVICES[..1]));

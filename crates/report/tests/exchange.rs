@@ -1,4 +1,4 @@
-//! The formats that other tools read: CSV, HdrHistogram's text, fio's JSON.
+//! Tests the formats that other tools read: CSV, HdrHistogram's text, fio's JSON.
 
 #![expect(clippy::float_cmp, reason = "the same figure must be the same number in every form")]
 
@@ -12,7 +12,7 @@ use iodyno_units::OpKind;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows of a CSV text by RFC 4180, each by the names of its columns.
+/// Parses CSV text (RFC 4180). Each row maps column names to fields.
 fn parse(text: &str) -> Vec<BTreeMap<String, String>> {
     let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;
@@ -117,7 +117,8 @@ fn csv_has_the_numbers_of_the_json() {
     insta::assert_snapshot!("series_csv", csv::series(&samples::open_loop()));
 }
 
-/// The oracle is the reference implementation with as many buckets an octave as ours: two digits.
+/// Compares with the reference implementation of HdrHistogram at two significant digits, which has as many buckets per
+/// octave.
 #[test]
 fn hgrm_is_what_hdrhistogram_writes() {
     let run = samples::four_corners();
@@ -157,7 +158,7 @@ fn hgrm_is_what_hdrhistogram_writes() {
     assert!(!hostile.contains(|c: char| c.is_control() && c != '\n'));
 }
 
-/// Paths of all values; what is under `job options` differs from job to job.
+/// Collects the paths of all values. Skips the contents of `job options`, which differ between jobs.
 fn paths(value: &Value, at: &str, found: &mut BTreeSet<String>) {
     match value {
         _ if at.ends_with("/job options") => {
@@ -173,8 +174,8 @@ fn paths(value: &Value, at: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The keys of a real fio: two jobs of its null engine, one of reads and writes and one with
-/// syncs, `fio --output-format=json`.
+/// The document has all keys of a real fio. They come from `fio --output-format=json` for two jobs of the null engine,
+/// one with reads and writes and one with syncs.
 #[test]
 fn fio_json_has_the_keys_of_fio() {
     let real: BTreeSet<String> =
@@ -251,8 +252,7 @@ fn fio_json_has_the_numbers_of_the_json() {
     assert_eq!(fio["jobs"][0]["sys_cpu"], 12.5);
 }
 
-/// Steps of a method without operations are no jobs; the options of a job are what it was asked to do, and not
-/// what it came to.
+/// Method steps without operations are not jobs. The options of a job are the requested values, not the achieved ones.
 #[test]
 fn fio_json_has_the_jobs_that_issued_something() {
     let mut run = samples::open_loop();
@@ -285,9 +285,9 @@ fn fio_json_has_the_jobs_that_issued_something() {
     assert_eq!(options(&run)["rwmixread"], "70");
 }
 
-/// What a job's options say is what was done: a sequential kind beside a default for all kinds, a rate for each
-/// job, the share of reads. Parsers of fio's JSON look up each of its percentiles: all are there, and those
-/// without samples beyond them are named.
+/// The options of a job describe its operations: a sequential kind that differs from the default for all kinds, a rate
+/// per job, the share of reads. All percentiles that parsers of fio's JSON look up are present, and those with too few
+/// samples are listed.
 #[test]
 fn fio_json_says_what_was_issued() {
     let mut run = samples::four_corners();
@@ -325,8 +325,8 @@ fn fio_json_says_what_was_issued() {
     }
 }
 
-/// A rate holds for each kind, as in fio; a flush after writes and a limit of the time are options too. What a method
-/// varied goes before the workload's own.
+/// Rates are per kind, as in fio. Flushes after writes and a time limit become options, too. Values that a method
+/// varied override those of the workload.
 #[test]
 fn fio_json_has_rates_by_kind_flushes_and_the_time_limit() {
     let mut run = samples::open_loop();
@@ -361,7 +361,7 @@ fn fio_json_has_rates_by_kind_flushes_and_the_time_limit() {
     assert!((149..=151).contains(&sum), "{asked}");
 }
 
-/// The bins of json+ are our histogram, and the percentiles are theirs: the oracle counts them again by rank.
+/// The bins of `json+` add up to the histogram, and agree with the percentiles, which the test recomputes by rank.
 #[test]
 fn fio_bins_are_the_histogram() {
     for (name, run) in samples::all() {
@@ -409,7 +409,7 @@ fn fio_bins_are_the_histogram() {
     }
 }
 
-/// A row of a log: its time, its value, its direction.
+/// A row of a log: time, value, direction.
 fn rows_of_log(text: &str) -> Vec<Vec<u64>> {
     let row = |line: &str| line.split(", ").map(|field| field.parse().unwrap()).collect();
     text.lines().map(row).collect()
@@ -469,7 +469,7 @@ fn fio_logs_add_up() {
     }
 }
 
-/// A line of version 3 has its fields where fio's manual has them.
+/// A line of version 3 has the fields in the positions of fio's manual.
 #[test]
 fn fio_terse_has_the_fields_of_version_3() {
     let run = samples::open_loop();

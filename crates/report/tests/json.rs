@@ -1,5 +1,4 @@
-//! The documents that programs read: they follow the published schemas, and have the promised keys
-//! and the numbers of the cells.
+//! JSON documents conform to the published schemas, with the promised keys and the numbers of the cells.
 
 use crate::samples;
 
@@ -43,7 +42,7 @@ fn documents_follow_their_schemas() {
     assert_valid(&of_list, &list(&[]));
 }
 
-/// A schema that lets everything pass would pass every test.
+/// The schema rejects wrong documents; otherwise the other tests would prove nothing.
 #[test]
 fn the_schema_is_strict() {
     let validator = validator(SCHEMA_RUN);
@@ -87,7 +86,7 @@ fn the_schema_is_strict() {
     assert!(count > 100, "{count}");
 }
 
-/// The keys that the contract names, and the figures behind them.
+/// The document has the promised keys with the right values.
 #[test]
 fn the_contract_holds() {
     let run = samples::several_targets();
@@ -145,7 +144,7 @@ fn the_contract_holds() {
     assert_eq!(doc["cells"][0]["read"]["latency_ns"]["p99_999"], Value::Null);
 }
 
-/// In open loop the latency is the response time, and the service time is beside it.
+/// In open loop, the latency is the response time, and the service time is given separately.
 #[test]
 fn open_loop_latency_is_response_time() {
     let run = samples::open_loop();
@@ -161,8 +160,7 @@ fn open_loop_latency_is_response_time() {
     assert!(doc["cells"][0]["lateness_ns"]["p99"].is_u64());
 }
 
-/// The series never skips an interval, adds up to the cell, and its last interval ends with the
-/// window.
+/// The series contains every interval, adds up to the cell, and ends with the window.
 #[test]
 fn the_series_adds_up() {
     let mut run = samples::several_targets();
@@ -182,7 +180,7 @@ fn the_series_adds_up() {
     assert_eq!(series[1]["trim"]["latency_ns"]["max"], Value::Null);
 }
 
-/// A field that is added to the evidence must be added to the schema.
+/// Every field of the evidence is in the schema.
 #[test]
 fn all_evidence_is_in_the_schema() {
     let schema: Value = serde_json::from_str(SCHEMA_RUN).unwrap();
@@ -229,7 +227,7 @@ fn lists_are_in_the_order_given() {
     assert_eq!(failed["runs"][0]["reason"], "\u{7}the device\nis gone");
 }
 
-/// What still goes on was not left undone, and what was left undone has not failed.
+/// A method in progress is not UNFINISHED, and an unfinished one has not failed.
 #[test]
 fn a_method_that_goes_on_is_not_unfinished() {
     let text = "schema = 1\n[[stages]]\ndo = \"cells\"\ntime = \"1s\"\n".to_owned();
@@ -246,7 +244,7 @@ fn a_method_that_goes_on_is_not_unfinished() {
     assert!(!standing.has_failed());
 }
 
-/// The kinds of a point are all its operations, and their latencies are apart.
+/// The kinds of operation of a point add up to all of its operations, and have separate latencies.
 #[test]
 fn the_kinds_of_a_point_add_up() {
     let document = document(&samples::sweep_of_a_mix(), Options::default());

@@ -1,6 +1,6 @@
-//! A large run as a page. With `IODYNO_LARGE=1000x3600 cargo test --release -p iodyno-report --test it
-//! large:: -- --ignored --nocapture` it has a thousand cells of an hour each, in one-second intervals;
-//! otherwise a smaller run. The duration of each part is printed, but not judged.
+//! Renders a large run as a page. With `IODYNO_LARGE=1000x3600 cargo test --release -p iodyno-report --test it large::
+//! -- --ignored --nocapture`, the run has a thousand cells of an hour each, in intervals of a second; otherwise it is
+//! smaller. The duration of each part is printed, but not judged.
 
 use iodyno_measure::{Cell, CellKey, Histogram, Interval, verdict};
 use iodyno_notebook::{Notebook, Outcome, RunHead, TargetRecord};
@@ -10,7 +10,7 @@ use iodyno_units::OpKind;
 use iodyno_units::rng::{self, Generator};
 use std::time::Instant;
 
-/// What `iodyno report` allows.
+/// Maximum number of intervals that `iodyno report` accepts.
 const INTERVALS_MAX: u64 = 100_000;
 
 fn interval(random: &mut Generator, cell: u64) -> Interval {

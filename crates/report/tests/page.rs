@@ -1,4 +1,4 @@
-//! Reports of hand-made runs: the parts that each must have, whatever the run.
+//! Tests the parts that every report must have, on synthetic runs.
 
 use crate::samples;
 
@@ -19,7 +19,7 @@ fn figures(document: &Document) -> Vec<&Figure> {
         .collect()
 }
 
-/// Every report discloses all groups, and every figure stands alone.
+/// Every report has all groups of the disclosure, and every figure is self-contained.
 #[test]
 fn whatever_the_run_nothing_that_must_be_told_is_left_out() {
     for (name, run) in samples::all() {
@@ -59,7 +59,7 @@ fn whatever_the_run_nothing_that_must_be_told_is_left_out() {
     }
 }
 
-/// The head names each target with what it is and by which engine it was accessed.
+/// The lines below the title describe each target, with its size and engine.
 #[test]
 fn the_head_describes_the_targets() {
     for (name, run) in samples::all() {
@@ -82,8 +82,8 @@ fn the_head_describes_the_targets() {
     }
 }
 
-/// A threshold is listed once for each result, with the cells and the kinds of operation that have it; one that
-/// the samples can't show has not failed.
+/// Each threshold is listed once per result, with the cells and kinds of operation that have the result. A threshold
+/// with too few samples has not failed.
 #[test]
 fn no_threshold_is_listed_twice() {
     let mut run = samples::four_corners();
@@ -106,7 +106,7 @@ fn no_threshold_is_listed_twice() {
     }
 }
 
-/// The distributions of a comparison are of one kind of operation each.
+/// Each distribution in a comparison covers a single kind of operation.
 #[test]
 fn reads_and_writes_have_percentiles_of_their_own() {
     let sides = ["a", "b"].map(|id| [Run { id: id.to_owned(), ..samples::open_loop() }]);
@@ -123,7 +123,7 @@ fn reads_and_writes_have_percentiles_of_their_own() {
     assert!(wanted.len() > 2 && wanted.iter().map(String::as_str).eq(names), "{wanted:?}");
 }
 
-/// What an invalid cell gave is told, and told to be invalid.
+/// Results of an invalid cell are shown, and marked as invalid.
 #[test]
 fn nothing_flatters() {
     let mut run = samples::four_corners();
@@ -169,7 +169,7 @@ fn a_report_in_words() {
     );
 }
 
-/// Figures of several subjects or stages have names of their own, and none is there twice.
+/// Figures of several subjects or stages have different names, and no figure occurs twice.
 #[test]
 fn no_figure_is_there_twice() {
     for (name, run) in samples::all() {
@@ -181,7 +181,7 @@ fn no_figure_is_there_twice() {
     }
 }
 
-/// The courses of a sweep with repeats are those of its points, one of each.
+/// For a sweep with repeats, one repeat of each point is drawn over time.
 #[test]
 fn a_point_with_repeats_has_one_course() {
     let mut run = samples::sweep_of_a_mix();
@@ -200,7 +200,7 @@ fn a_point_with_repeats_has_one_course() {
     }
 }
 
-/// The title is the name, with what flags changed of the work.
+/// The title is the name of the run, with changes by flags.
 #[test]
 fn what_flags_changed_is_in_the_title() {
     let mut run = samples::four_corners();
@@ -213,8 +213,8 @@ fn what_flags_changed_is_in_the_title() {
     assert_eq!(title(&run), format!("before: {changed}"));
 }
 
-/// A verdict that reads and writes of a cell both have counts that cell once, and a headline of repeats
-/// counts the operations of all of them.
+/// A cell with the same verdict for reads and writes counts once. The headline of repeats counts the operations of all
+/// repeats.
 #[test]
 fn cells_are_counted_once_and_repeats_all() {
     let mut run = samples::four_corners();
@@ -251,8 +251,8 @@ fn cells_are_counted_once_and_repeats_all() {
     assert_eq!(verdicts[0].of, ["all 3 cells"]);
 }
 
-/// A load curve of a mix has a curve for each kind of operation in a colour of its own, and none that merges them; of
-/// one kind it has the merged percentiles alone. The table of points has columns for each kind.
+/// The load curve of a mix has a curve per kind of operation, in its own colour, and no merged curve. With one kind,
+/// it has only the merged percentiles. The table of points has columns for each kind.
 #[test]
 fn reads_and_writes_of_a_load_curve_are_apart() {
     for (run, names, columns) in [
@@ -293,7 +293,7 @@ fn reads_and_writes_of_a_load_curve_are_apart() {
     );
 }
 
-/// A rank that lags behind stands out: in the table of hosts by its verdict and why, in the map by its row.
+/// A slow rank is marked in the table of hosts by its verdict, and in the heat map by its row.
 #[test]
 fn a_straggler_is_seen() {
     let run = samples::over_hosts();
@@ -318,7 +318,7 @@ fn a_straggler_is_seen() {
     assert!(figure.summary.contains("Slowest: rank 5 on node2"), "{}", figure.summary);
 }
 
-/// The host's name identifies its owner: it stays in the notebook.
+/// The page omits the host's name, which may identify its owner.
 #[test]
 fn a_page_does_not_name_the_host() {
     let mut run = samples::four_corners();

@@ -52,8 +52,8 @@ fn lists() {
     insta::assert_snapshot!(list(&[], style(80)), @"no runs yet: `iodyno run four-corners` makes one");
 }
 
-/// Whatever a run holds, and however narrow the terminal: no line is too long, no character moves
-/// the cursor, and ASCII is ASCII.
+/// For any run and terminal width, no line is too long, no character moves the cursor, and ASCII mode prints only
+/// ASCII.
 #[test]
 fn nothing_leaves_its_place() {
     for (name, run) in samples::all() {
@@ -75,8 +75,7 @@ fn nothing_leaves_its_place() {
     }
 }
 
-/// What a text shows of its tables: the heads of their columns, and whether each cell has its outstanding I/Os and
-/// its course over time.
+/// Column headers of the tables in a text, and whether each cell has its outstanding I/Os and its sparkline.
 fn shown_columns(text: &str) -> BTreeSet<String> {
     let is_course = |c: char| ('▁'..='█').contains(&c);
     let mut shown = BTreeSet::new();
@@ -99,7 +98,7 @@ fn shown_columns(text: &str) -> BTreeSet<String> {
     shown
 }
 
-/// A column that fits a terminal fits a wider one, whatever form the table has there.
+/// A column that is shown on a terminal is also shown on any wider one, in every layout.
 #[test]
 fn more_width_never_shows_fewer_columns() {
     let mut seen = BTreeSet::new();
@@ -120,7 +119,7 @@ fn more_width_never_shows_fewer_columns() {
     }
 }
 
-/// The counts behind the codes, and the verdicts in words without a count, are all verdicts of that level.
+/// The counts of the codes, plus the verdicts in words without a count, add up to all verdicts of that level.
 #[test]
 fn the_counts_of_codes_add_up() {
     let counted = |codes: &str| -> usize {
@@ -162,7 +161,8 @@ fn the_counts_of_codes_add_up() {
     assert!(of_codes > 40 && of_words >= 2, "{of_codes} {of_words}");
 }
 
-/// Points whose intervals overlap are called a tie, and without a ceiling the most is not called the best.
+/// Points with overlapping intervals are reported as a tie. Without a latency ceiling, the highest rate is not called
+/// the best.
 #[test]
 fn a_tie_is_called_a_tie() {
     let text = show(&samples::sweep_of_a_mix(), Detail::default(), style(200));
@@ -182,7 +182,7 @@ fn a_tie_is_called_a_tie() {
     );
 }
 
-/// Colours change no character and no place.
+/// Colours change neither characters nor positions.
 #[test]
 fn colours_are_only_colours() {
     for (name, run) in samples::all() {
@@ -200,7 +200,7 @@ fn colours_are_only_colours() {
     }
 }
 
-/// The table shows the numbers of the JSON document, and a dash where it has null.
+/// The table shows the numbers of the JSON document, and a dash for null.
 #[test]
 fn the_table_agrees_with_the_json() {
     let keys = ["mean", "p50", "p99", "p99_9", "p99_99", "max"];
@@ -247,7 +247,7 @@ fn the_table_agrees_with_the_json() {
     assert_eq!(rows_seen, 4 + 3 + 12 + 7 + 3 + 26 + 1);
 }
 
-/// Whether the words stand in the row in this order, whatever blanks align them.
+/// Whether the row contains the words in this order, regardless of blanks.
 fn in_order(row: &str, words: &[String]) {
     let squeezed = |t: &str| t.split_whitespace().collect::<Vec<_>>().join(" ");
     let row = squeezed(row);
@@ -308,8 +308,8 @@ fn progress() {
     }
 }
 
-/// Notes of the machine are shown once for each machine and kernel; notes of a target that an earlier run had are codes.
-/// `show` keeps all.
+/// Notes on the machine are shown in full once per machine and kernel, and notes on a target once per target; later
+/// runs show codes. `show` always shows the full text.
 #[test]
 fn notes_of_earlier_runs_are_not_repeated() {
     let note = |code: &str, text: &str| Verdict {

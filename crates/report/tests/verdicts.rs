@@ -1,5 +1,4 @@
-//! `docs/verdicts.md` and the source of verdicts, and of a comparison's remarks, have the same codes at the same
-//! levels.
+//! `docs/verdicts.md` lists the same codes and levels as the source of verdicts and of remarks on comparisons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +13,7 @@ fn is_code(text: &str) -> bool {
         && text.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// Codes in the source, each with the levels that are written right after it.
+/// Codes in the source, each with the levels that follow it.
 fn in_source() -> BTreeMap<String, BTreeSet<String>> {
     let of_runs =
         ["mod", "values", "conditions"].map(|f| format!("crates/report/src/compare/{f}.rs"));

@@ -1,4 +1,4 @@
-//! The merged cell of several targets: the sum of their cells.
+//! Merges the cells of several targets into one cell with their sums.
 
 use iodyno_measure::{Cell, Ended, Storage};
 

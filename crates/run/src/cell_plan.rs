@@ -1,4 +1,5 @@
-//! Construction of a cell's plan: its targets, open or emulated, the engine of each and the reason for the choice.
+//! Builds the plan of a cell: its targets, real or emulated, and for each target an engine with the reason for the
+//! choice.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;

@@ -1,5 +1,5 @@
-//! Attribution of a device's transferred bytes to the targets of this run, through their storage stacks, and to other
-//! programs.
+//! Attributes the bytes that a device transferred to the targets of this run, through their storage stacks, and to
+//! other programs.
 
 use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, StorageLayer};
 use iodyno_targets::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};

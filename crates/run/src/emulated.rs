@@ -1,9 +1,9 @@
-//! Emulated targets of a run: their system, and the state of its devices when a cell starts.
+//! Emulated targets of a run: the system that contains them, and the state of its devices at the start of a cell.
 //!
-//! Every cell has a new machine, so each cell has its own device state. By default it is the state that the workload
-//! itself would produce after a long time: the workload-dependent preconditioning of the SNIA Solid State Storage
-//! Performance Test Specification. This state follows from the cell's writes, or from its reads if the cell does not
-//! write. If at least half of these operations are plainly sequential, the state is sequential, too.
+//! Every cell has a new machine, and thus its own device state. By default it is the state that the workload itself
+//! would produce after a long time: the workload-dependent preconditioning of the SNIA Solid State Storage Performance
+//! Test Specification. The state follows from the cell's writes, or from its reads if it does not write. If at least
+//! half of these operations are sequential, the state is sequential, too.
 
 use crate::outcome::RunError;
 use iodyno_drive::clock::Clock;
@@ -24,11 +24,11 @@ const BLOCK_BYTES_DEFAULT: u32 = 4096;
 /// Maximum memory for the stored data of one device in real time, bytes.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
 
-/// The emulated system whose volumes are the targets of a run.
+/// Emulated system of a run, with the preconditioning of its volumes.
 #[derive(Clone, Debug)]
 pub struct Emulated {
-    /// The emulated system; its volumes are the run's targets, in order. Its device states are placeholders that
-    /// each cell replaces.
+    /// The system; its volumes are the run's targets, in order. Its device states are placeholders that each cell
+    /// replaces.
     pub system: System,
     /// Name and preconditioning of each volume.
     pub volumes: Vec<EmulatedVolume>,
@@ -121,7 +121,7 @@ impl Emulated {
     /// machine stores written data only if the workload verifies it.
     ///
     /// # Errors
-    /// The violated rule, where the system can't be built.
+    /// The system can't be built; the error names the violated rule.
     pub(crate) fn served(
         system: &System,
         cell: &CellSpec,

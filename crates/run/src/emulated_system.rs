@@ -1,5 +1,5 @@
-//! Resolution of emulated targets' names to the one system of which they are volumes: finds the devices and the host,
-//! places each device, and refuses targets that do not form one system.
+//! Resolves the names of emulated targets to the one system that contains them all as volumes. Looks up devices and
+//! host, places the devices, and refuses targets that don't form one system.
 
 mod look_up;
 
@@ -18,11 +18,11 @@ use look_up::{Found, look_up};
 pub use look_up::{catalog_entries, device as described_device, system as described_system};
 use std::collections::BTreeMap;
 
-/// Builds the emulated system whose volumes are the targets of a run; None for real targets. Adds the text of
-/// each file named by path to `files`; a file that `files` already contains is not read again.
+/// Builds the emulated system whose volumes are the targets of a run; None for real targets. Adds the text of each
+/// file named by path to `files`; a file that `files` already contains is not read again.
 ///
 /// # Errors
-/// An unknown name, an invalid file, and targets that are not volumes of one system.
+/// A name is unknown, a file is invalid, or the targets are not volumes of one system.
 pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emulated>, RunError> {
     let mut names = Vec::new();
     let mut real = None;
@@ -58,7 +58,7 @@ pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emul
 /// Returns the distinct devices of a named device or system, as described in their files.
 ///
 /// # Errors
-/// An unknown name, and an invalid file.
+/// A name is unknown, or a file is invalid.
 pub fn described(name: &ModelName) -> Result<Vec<DescribedDevice>, RunError> {
     let mut all: Vec<DescribedDevice> = Vec::new();
     let mut files = Files::default();

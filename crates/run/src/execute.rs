@@ -1,4 +1,4 @@
-//! The execution of a run, from request to outcome.
+//! Executes a run: opens the targets, measures the cells and stores the results.
 
 use crate::open_targets::{self, OpenTarget};
 use crate::outcome::{NotKept, Outcome, RunError};
@@ -23,8 +23,7 @@ use iodyno_notebook::{self as notebook, Notebook, RunHead, RunWriter, Timestamp}
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
-/// Executes a run. If an error ends it, the notebook keeps the cells measured before, and the error as the
-/// reason for the end.
+/// Executes a run. If an error ends the run, the notebook keeps the cells measured before, and the error.
 pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     over_ranks::vote(run, possible(run))?;
     let _pinned = run.request.processors.as_ref().map(Pinned::to).transpose()?;

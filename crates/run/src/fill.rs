@@ -1,10 +1,9 @@
-//! The fill: workload-independent preconditioning, which writes a target's active range from end to end,
-//! several times over, before anything is measured.
+//! The fill: workload-independent preconditioning, which writes a target's active range sequentially in one or more
+//! passes before measurement.
 //!
-//! All workers take their blocks from one cursor, so the target receives one sequential stream, each block once
-//! per pass, for any number and speed of workers. Workers that all began at the same place would write the
-//! beginning several times and the end never. The cell ends when the passes are complete, and proves that by
-//! its completed operations ([`FillProof`](iodyno_measure::FillProof)).
+//! All workers take their blocks from one shared cursor. The target thus receives one sequential stream, each block
+//! once per pass, whatever the number and speed of workers. The cell ends when the passes are complete, and its
+//! completed operations prove that ([`FillProof`](iodyno_measure::FillProof)).
 
 use iodyno_measure::Coverage;
 use iodyno_units::OpKind;
@@ -57,13 +56,11 @@ impl Default for FillShape {
     }
 }
 
-/// Builds the cell that fills targets of at most `capacity_bytes`. Smaller targets get the same number of
-/// passes, since the amount to write follows from each target's own capacity; `capacity_bytes` serves only
-/// for planning.
+/// Builds the cell that fills targets of at most `capacity_bytes`. Smaller targets get the same number of passes,
+/// since the amount to write follows from each target's own capacity; `capacity_bytes` serves only for planning.
 ///
 /// # Errors
-/// [`RunError::Impossible`] for a number of passes that can't be tracked, and for a shape that is not a valid
-/// workload.
+/// [`RunError::Impossible`] if the number of passes can't be tracked, or if the shape is not a valid workload.
 pub fn fill(name: &str, shape: &FillShape, capacity_bytes: u64) -> Result<CellSpec, RunError> {
     let impossible = |why: String| RunError::Impossible(format!("{name}: {why}"));
     if !(1..=Coverage::TIMES_MAX).contains(&shape.passes) {

@@ -1,5 +1,5 @@
-//! Lookup of workloads and methods by their name in the catalog, or by the path of a file. A name resolves
-//! to a list of workloads, or to a method with all of its inputs.
+//! Looks up workloads and methods by name in the catalog, or by the path of a file. A name resolves to a list of
+//! workloads, or to a method with all of its inputs.
 
 use iodyno_catalog::{File, FileError, Kind, Problem, find, list};
 use iodyno_exchange::{fio, is_foreign};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// contains a single job.
 ///
 /// # Errors
-/// An unknown name, or an invalid file; the error states the position in the file.
+/// The name is unknown, or the file is invalid; the error states the position in the file.
 pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
     read_workload(name_or_path, NamedBy::User)
 }
@@ -85,7 +85,7 @@ pub struct Workloads {
 /// Reads a method, a workload or a group of workloads, by name or path.
 ///
 /// # Errors
-/// An unknown name, or an invalid file; the error states the position in the file.
+/// The name is unknown, or the file is invalid; the error states the position in the file.
 pub fn work(name_or_path: &str) -> Result<Found, Problem> {
     let is_in_methods = list(Kind::Method).any(|(name, _)| name == name_or_path);
     let kind = if is_in_methods { Kind::Method } else { Kind::Workload };
@@ -109,11 +109,11 @@ pub fn work(name_or_path: &str) -> Result<Found, Problem> {
     Ok(Found::Workloads(Workloads { name: file.name, members }))
 }
 
-/// Collects the inputs of a method: its file, the workload files that it names (with the members of groups),
-/// and the user's choices.
+/// Collects the inputs of a method: its file, the workload files that it names (with the members of groups), and the
+/// user's choices.
 ///
 /// # Errors
-/// A workload that is unknown or invalid.
+/// A workload is unknown or invalid.
 pub fn method_source(file: File, choice: Choice) -> Result<MethodSource, Problem> {
     let mut workloads = BTreeMap::new();
     for name in Method::workloads_named(&file.text) {

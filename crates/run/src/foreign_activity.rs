@@ -1,5 +1,5 @@
-//! External influences on a cell: I/O of other programs on the same device, processor time stolen by the hypervisor,
-//! settings, heat, interrupts. They are sampled before and after the cell; verdicts interpret them.
+//! Samples external influences on a cell before and after it: I/O of other programs on the same device, processor time
+//! stolen by the hypervisor, settings, heat, interrupts. Verdicts interpret the samples.
 
 use crate::device_bytes::{self, device_number};
 use iodyno_measure::{Cell, Conditions, DiskUse, IoLimit};

@@ -1,11 +1,11 @@
-//! Execution of runs: resolves the names of a serializable request, inspects the targets, states the cost, guards and
-//! opens them, lays files out, drives one cell after the other, gathers the evidence around each, judges it, and
-//! stores it in the notebook as the run proceeds. Emulated targets are neither inspected nor guarded, and nothing is
-//! calibrated for them: their time is not this machine's.
+//! Executes runs: resolves the names in a serializable request, inspects the targets, states the cost, checks that the
+//! targets may be overwritten, opens them and writes initial content. Then measures one cell after the other with its
+//! evidence and verdicts, and stores each in the notebook. Emulated targets need neither inspection nor confirmation,
+//! and no calibration, because their time is simulated.
 //!
-//! [`explain`] runs a cell on an emulated system to show where its time goes; nothing is stored.
+//! [`explain`] simulates a cell on an emulated system to break down its latency; nothing is stored.
 //!
-//! **Invariant:** this is the only crate that uses targets, engines and notebook together.
+//! *Invariant:** only this crate combines targets, engines and notebook.
 
 mod all_targets;
 mod cell_plan;

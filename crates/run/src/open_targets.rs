@@ -1,4 +1,4 @@
-//! The open targets of a run, with the known properties of each, ready for use by engines.
+//! Opens the targets of a run for the engines, and keeps the known properties of each.
 
 mod open_one;
 

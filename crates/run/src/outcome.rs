@@ -1,4 +1,4 @@
-//! The outcome of a run, and its errors.
+//! Outcome of a run, and errors that end a run, with their exit codes.
 
 use iodyno_catalog::Problem;
 use iodyno_drive::DriveError;
@@ -6,7 +6,7 @@ use iodyno_notebook as notebook;
 use iodyno_targets::TargetError;
 use std::path::PathBuf;
 
-/// Result of an executed run: the run as stored, and how it ended.
+/// Result of an executed run: its stored form, and the way it ended.
 #[derive(Debug)]
 pub struct Outcome {
     /// The run in its stored form, even if no notebook stores it.
@@ -15,7 +15,7 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Whether too many failed operations, an engine failure, or a hung target ended the run.
     pub too_many_errors: bool,
-    /// Set if the notebook should have stored the run, but could not.
+    /// Details if the notebook could not store the run; otherwise None.
     pub not_kept: Option<NotKept>,
 }
 
@@ -64,7 +64,7 @@ pub enum RunError {
     System {
         /// Action that failed, such as mapping memory.
         what: String,
-        /// Error that the operating system returned.
+        /// Error of the system call.
         source: std::io::Error,
     },
     /// Another rank (process) of the run failed.
@@ -76,7 +76,7 @@ pub enum RunError {
         host: String,
         /// Exit code of the failed rank; see [`RunError::exit_code`].
         exit_code: u8,
-        /// Error message of the rank that failed.
+        /// Error message of the failed rank.
         why: String,
     },
     /// Contact with another rank of the run was lost.

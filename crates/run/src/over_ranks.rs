@@ -1,9 +1,9 @@
-//! Coordination of a run that several processes (ranks) execute. The ranks together refuse the request or open the
-//! targets, and start each cell together; rank 0 collects the cells of all ranks, merges them, and distributes the
-//! merged cells. With one process these steps are no-ops.
+//! Coordinates a run that several processes (ranks) execute. If any rank refuses the request, all do. The ranks start
+//! each cell together. Rank 0 collects the cells of all ranks, merges them, and distributes the merged cells. With one
+//! process these steps are no-ops.
 //!
-//! Every rank executes the same request in the same steps: each next step follows from the merged cells, which are
-//! equal on all ranks.
+//! Every rank executes the same steps, because each next step follows from the merged cells, which are equal on all
+//! ranks.
 
 mod merge;
 mod progress;

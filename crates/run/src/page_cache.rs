@@ -1,5 +1,5 @@
-//! The page cache around a cell. Drops the page cache before a cell that requests it or whose I/O is uncached; for
-//! uncached I/O, also counts the cached pages before and after the cell.
+//! Manages the page cache around a cell. Drops cached pages before a cell that requests it or whose I/O is uncached.
+//! For uncached I/O, also counts the cached pages before and after the cell.
 
 use crate::open_targets::OpenTarget;
 use iodyno_drive::active_range;

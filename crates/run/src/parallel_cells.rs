@@ -1,9 +1,9 @@
-//! Parallel execution of a round's cells in virtual time: each of them preconditions its device to the steady state
-//! of its own writes, so none depends on the result of an earlier one.
+//! Runs the cells of a round in parallel, in virtual time. The cells are independent, because each preconditions its
+//! device to the steady state of its own writes.
 //!
-//! While the observed cell runs on this thread, the next cells of its round run in parallel, one per processor, and
-//! wait for their turn to be stored. So the notebook stores whole cells in order, and all figures equal those of
-//! sequential execution. A run that is killed loses its unfinished cells.
+//! While this thread runs the current cell, other processors run the next cells of the round, whose results wait for
+//! their turn to be stored. The notebook thus stores whole cells in order, and all results equal those of sequential
+//! execution. A run that is killed loses its unfinished cells.
 
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::emulated::volumes;
@@ -48,8 +48,8 @@ pub(crate) fn beside(
     Ok(all)
 }
 
-/// Returns the results of `task`. An earlier call may have computed them in parallel with another task; otherwise
-/// runs the task's plan in parallel with the plans in `beside`, and keeps the results of these for later calls.
+/// Returns the results of `task`. An earlier call may have computed them in parallel with another task; otherwise runs
+/// the task's plan in parallel with the plans in `beside`, and keeps the other results for later calls.
 pub(crate) fn drive(
     run: &ResolvedRun,
     task: &Task,

@@ -1,5 +1,5 @@
-//! The cost of a run, computed before its start: its duration, the bytes that it writes, and their share of a
-//! device's rated endurance.
+//! Estimates the cost of a run before its start: duration, bytes written, and wear as a fraction of the device's rated
+//! endurance.
 
 use crate::resolved_run::{MethodRun, ResolvedRun};
 use iodyno_measure::Threshold;

@@ -1,5 +1,5 @@
-//! Preparation in a method: purges, fills and waits. For a resumed run, also repeats its finished cells to restore
-//! the state of emulated devices.
+//! Executes a method's preparation steps: purges, fills and waits. For a resumed run, also repeats finished cells to
+//! restore the state of emulated devices.
 
 use crate::fill::FillShape;
 use crate::open_targets::{OpenTarget, target_name};

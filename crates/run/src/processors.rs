@@ -1,4 +1,4 @@
-//! The processors that a run uses: a set of processor numbers, to which this process's threads are pinned.
+//! Set of processors to which the run's threads are pinned.
 
 use crate::outcome::RunError;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
-//! Checks for impossible combinations: engine and depth, engine and target, workload and target, workload and the
-//! capabilities of an NBD server. All of them run before a byte is written or the notebook is touched, so that a run
-//! does not fail only after it laid out a file of 100 GiB.
+//! Refuses impossible combinations: engine and depth, engine and target, workload and target, workload and the
+//! capabilities of an NBD server. All checks precede the first write to a target or the notebook, so that a run does
+//! not fail after hours of laying out files.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;

@@ -1,4 +1,4 @@
-//! Replay of a trace: reads the file that a request names, and builds the cell that issues it.
+//! Reads the trace file that a request names, and builds the cell that replays the trace.
 
 use crate::outcome::RunError;
 use crate::request::TraceRequest;

@@ -1,5 +1,5 @@
-//! The request for a run, as data: everything that decides what is measured, and how. It is stored with the run, so
-//! that another process can repeat or resume it. [`ResolvedRun`](crate::ResolvedRun) is its executable form.
+//! Serializable request for a run, with everything that determines the measurement. It is stored with the run, so that
+//! another process can repeat or resume the run. [`ResolvedRun`](crate::ResolvedRun) is its executable form.
 
 use crate::files::Files;
 use crate::processors::Processors;

@@ -125,7 +125,7 @@ impl ResolvedRun {
     /// Resolves the names in a request, and reads the files that it names.
     ///
     /// # Errors
-    /// An unknown name, an invalid file, and a combination that is impossible on any target.
+    /// A name is unknown, a file is invalid, or a combination of settings is impossible on any target.
     pub fn new(mut request: RunRequest, process: Process) -> Result<Self, RunError> {
         if !request.ranks.targets_by_host.is_empty() {
             request.targets = targets_on(&request, &process.ranks)?;

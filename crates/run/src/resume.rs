@@ -1,4 +1,4 @@
-//! Resumption of a run that was cut short: its request, and its finished cells.
+//! Resumes an interrupted run from its stored request and finished cells.
 
 use crate::outcome::RunError;
 use crate::request::{RANKS, RunRequest, Work};
@@ -9,12 +9,12 @@ use iodyno_targets::{MachineFacts, TargetName};
 use serde_json::Value;
 
 /// Returns the request and the finished part of an interrupted run. `destroy` names the targets that may be
-/// overwritten. Names given to the original run are ignored: the targets may have new content by now, and the
-/// notebook may come from another user.
+/// overwritten. Names given to the original run are ignored: the targets may have new content by now, and the notebook
+/// may come from another user.
 ///
 /// # Errors
-/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, of another
-/// version, not a method, or its target is gone.
+/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, or from another
+/// version; it has no method; or its target is gone.
 pub fn resume(
     run: Run,
     version: &str,

@@ -1,16 +1,16 @@
-//! Reuse of an earlier run's preconditioning, and the conditions that prove that it is still intact.
+//! Reuses the preconditioning of an earlier run if the notebook proves that it is still intact.
 //!
-//! A fill takes hours, and its result lasts until the next write. A later run may use this result instead of a
-//! new fill if the notebook has a finished run that proves all of this:
+//! A fill takes hours, and its result lasts until the next write. A later run may use this result instead of a new
+//! fill if a finished run in the notebook proves all of the following:
 //!
-//! * it filled the same bytes of the same target, in blocks of the same size, with at least as many passes, by
-//!   its completed operations ([`FillProof`]), without foreign I/O during the fill;
+//! * it filled the same bytes of the same target, in blocks of the same size, with at least as many passes, by its
+//!   completed operations ([`FillProof`]), without foreign I/O during the fill;
 //! * if the method purges first, that run did, too;
 //! * after its fill it only read;
 //! * no program has written since, according to the stored fingerprint ([`unwritten_since`]).
 //!
-//! Whatever is unknown does not count as proof. A run reuses nothing unless the user requested it; the record of
-//! the step states each reuse, with its evidence.
+//! Unknown facts count as violated. A run reuses nothing unless the user requested it. The record of the step states
+//! each reuse, with its evidence.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;

@@ -1,5 +1,5 @@
-//! One cell of a run: prepares its targets, drives it, gathers the evidence around it and judges it. Its targets
-//! and engines are in `cell_plan`; the order of the cells is in `schedule`.
+//! Measures one cell of a run: prepares the targets, runs the workload, collects evidence, and issues verdicts.
+//! `cell_plan` chooses targets and engines; `schedule` determines the order of cells.
 
 mod emulated;
 mod real;

@@ -1,5 +1,5 @@
-//! The record of a run apart from its cells: the facts known when it begins ([`RunHead`]), the health of its devices
-//! before and after, and the whole run as read back. Storage of cells during the measurement is in `persist`.
+//! Builds the stored record of a run apart from its cells: the facts known at the start ([`RunHead`]), and the health
+//! of the devices before and after. `persist` stores cells during the measurement.
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;

@@ -1,5 +1,5 @@
-//! The sequence of a run's tasks: a list of cells, or a method's steps. Records finished tasks, and holds the
-//! emulated system that successive steps share.
+//! Determines the sequence of a run's tasks, from a list of cells or from a method. Records finished tasks, and holds
+//! the emulated system that successive tasks share.
 
 use crate::outcome::RunError;
 use crate::resolved_run::{MethodRun, ResolvedRun};

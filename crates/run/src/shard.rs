@@ -1,4 +1,4 @@
-//! A shard of a sweep, as `--shard` names it. Execution and merging of shards is in `shards`.
+//! Shard K of N of a sweep, as requested by `--shard`. `shards` executes and merges shards.
 
 use core::fmt;
 use core::str::FromStr;

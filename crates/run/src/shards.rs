@@ -1,5 +1,5 @@
-//! Shards of a run: each process measures every n-th cell of a sweep in virtual time, with its own notebook and
-//! without communication. The shards are then merged into the run that one process would have made.
+//! Divides a sweep in virtual time into N shards. Each process measures every N-th cell into its own notebook, without
+//! communication. The shards are then merged into the run that a single process would have produced.
 
 use crate::find_work;
 use crate::request::{RunRequest, STORED_AS, Work};
@@ -42,11 +42,11 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// Collects all shards of one run, identified by the latest shard in the first notebook. Since notebooks are
-    /// not trusted, checks that the cells are those of the run's method, in its order.
+    /// Collects all shards of one run, identified by the latest shard in the first notebook. Since notebooks are not
+    /// trusted, checks that the cells are those of the run's method, in its order.
     ///
     /// # Errors
-    /// A notebook that can't be read, and a shard that is missing, duplicated, unfinished or of another run.
+    /// A notebook is unreadable, or a shard is missing, duplicated, unfinished or from another run.
     pub fn find(notebooks: &[Notebook]) -> Result<Self, ShardError> {
         let mut found: BTreeMap<u32, Run> = BTreeMap::new();
         let mut wanted: Option<(RunRequest, u32, String)> = None;

@@ -1,5 +1,4 @@
-//! The context of one step of a run: its targets, its position among the steps, and where its cells are
-//! stored.
+//! Context of one step of a run: targets, position among the steps, and storage for the measured cells.
 
 use crate::open_targets::OpenTarget;
 use crate::resolved_run::ResolvedRun;

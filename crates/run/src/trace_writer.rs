@@ -1,5 +1,5 @@
-//! The file of `--record-trace`, written by a thread that receives operations from the workers of a cell. A failed
-//! run leaves a file without the end line of a whole trace.
+//! Writes the file of `--record-trace` on a separate thread, which receives operations from the workers of a cell. If
+//! the run fails, the file lacks the end line of a complete trace.
 
 use crate::outcome::RunError;
 use iodyno_drive::{TraceEvent, TraceEvents};

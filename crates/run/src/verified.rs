@@ -1,10 +1,9 @@
-//! Verified content across the cells of a run and across runs: the stamp of a target's writes, the map that an
-//! earlier run left, and the map that this run leaves for the next.
+//! Carries verifiable content across cells and runs: the stamp in a target's writes, the map that an earlier run left,
+//! and the map that this run leaves for the next.
 //!
-//! The notebook keeps one map per target ([`Written`]). Before a run writes, it stores its stamp there as that of
-//! an unfinished run: if the machine crashes, content with that stamp is known to be newer than the map. When the
-//! run ends, it flushes the target and stores the map of its writes. A run that writes other content removes the
-//! map first, so that nothing is expected, rather than something wrong.
+//! The notebook keeps one map per target ([`Written`]). Before a run writes, it stores its stamp there: after a crash
+//! of the machine, content with that stamp is newer than the map. At its end, the run flushes the target and stores
+//! the map of its writes. A run that writes unverifiable content removes the map first.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;

@@ -1,5 +1,4 @@
-//! The state of a target's verified content during a run. Its persistence between runs is in
-//! `verified`.
+//! State of a target's verifiable content during a run. `verified` carries it from run to run.
 
 use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_measure::{Cell, Ended, ErrorKind};

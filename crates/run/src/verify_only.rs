@@ -1,5 +1,5 @@
-//! The verification pass: reads and checks every unit of a target once, and writes nothing. It finds damage
-//! after a reboot, a power cut or a copy.
+//! Verification pass: reads and verifies every unit of a target once, without writes. Finds damage after a reboot, a
+//! power cut or a copy.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
@@ -38,12 +38,12 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// Builds the cell that reads and verifies all of the targets' content. The caller may restrict the
-/// workload's `active` range.
+/// Builds the cell that reads and verifies all of the targets' content. The caller may restrict the workload's
+/// `active` range.
 ///
 /// # Errors
-/// A target that can't be inspected; [`RunError::Impossible`] for one without earlier content, and for one
-/// shorter than a block.
+/// A target can't be inspected. [`RunError::Impossible`] if it has no content of an earlier run, or is shorter than a
+/// block.
 pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
     let mut block_bytes = BLOCK_BYTES_MAX;
     for name in targets {

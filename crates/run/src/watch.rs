@@ -1,4 +1,4 @@
-//! The observer of a run: the progress, warnings and advice that a caller receives.
+//! Observer interface by which the caller of a run receives progress, warnings and advice.
 
 use crate::plan::Plan;
 use iodyno_measure::{Cell, Interval};
@@ -36,9 +36,9 @@ pub struct Rates {
     pub iops: f64,
     /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// Median response time, ns. With several kinds of operation or ranks, the largest of their medians.
+    /// Median response time, ns. With several kinds of operation or ranks, the largest of the separate medians.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest of their
+    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest of the separate
     /// percentiles.
     pub p99_ns: Option<u64>,
     /// Number of failed operations in the cell so far.
@@ -48,13 +48,13 @@ pub struct Rates {
 /// Comparison of the ranks that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
-    /// Number of ranks in the run.
+    /// Number of ranks in the run, of which `heard` have reported.
     pub ranks: u32,
     /// Number of ranks that have reported their rates.
     pub heard: u32,
     /// Number of the rank with the lowest rate.
     pub slowest: u32,
-    /// Name of the host on which the slowest rank runs.
+    /// Host of the rank with the lowest rate.
     pub slowest_host: String,
     /// Operations per second of the slowest rank.
     pub slowest_iops: f64,

@@ -1,5 +1,4 @@
-//! A fill covers the range that it claims, whatever the number of workers, and reports it if it does
-//! not.
+//! A fill writes the whole range that it claims, whatever the number of workers, and reports an incomplete fill.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +64,7 @@ fn says_short(cell: &Cell) -> bool {
     cell.verdicts.iter().any(|verdict| verdict.code == "PRECONDITIONING_SHORT")
 }
 
-/// Any number of workers write each block twice, on several targets at once, each of its own size.
+/// Any number of workers write each block twice, on several targets of different sizes at the same time.
 #[test]
 fn every_block_is_written_as_often_as_was_asked() {
     for threads in [1, 3, 7] {
@@ -88,7 +87,7 @@ fn every_block_is_written_as_often_as_was_asked() {
     }
 }
 
-/// Through the kernel, over a part of a file whose end is not a multiple of the block size.
+/// Fills, through the kernel, a part of a file whose end is not a multiple of the block size.
 #[test]
 fn a_part_of_a_file() {
     let dir = tempfile::tempdir().unwrap();
@@ -109,7 +108,7 @@ fn a_part_of_a_file() {
     }
 }
 
-/// Stops a run once it has done some of its work.
+/// Observer that stops a run after part of its work.
 struct StopOnceBegun(Arc<AtomicBool>);
 impl Watch for StopOnceBegun {
     fn tick(&mut self, progress: &Progress<'_>, _: &Rates, _: Option<&OverRanks>) {
@@ -117,7 +116,7 @@ impl Watch for StopOnceBegun {
     }
 }
 
-/// A fill that was stopped is shown to be short, with the offset at which it stopped.
+/// A stopped fill is reported as incomplete, with the offset at which it stopped.
 #[test]
 fn a_fill_that_was_stopped_is_short() {
     let shape = FillShape { threads: 2, ..FillShape::default() };
@@ -157,7 +156,7 @@ fn what_is_no_fill_is_refused() {
     }
 }
 
-/// What a run stores lets a later run detect writes of other programs since.
+/// The stored run lets a later run detect subsequent writes of other programs.
 #[test]
 fn a_run_remembers_what_had_been_written() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs of several ranks that are threads of this process: the same code as over MPI, with channels instead.
+//! Runs with several ranks, which are threads of this process and communicate by channels instead of MPI.
 
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval};
 use iodyno_ranks::{Ranks, Timing, Transport as _, in_threads, serve};
@@ -54,7 +54,7 @@ fn request(work: &Value, targets: &[&str]) -> RunRequest {
     serde_json::from_value(request).unwrap()
 }
 
-/// All values of some histograms pooled: the count of each bucket.
+/// Counts per bucket, summed over several histograms.
 fn pooled<'a>(all: impl Iterator<Item = &'a Histogram>) -> BTreeMap<(u64, u64), u64> {
     let mut pool = BTreeMap::new();
     for bucket in all.flat_map(Histogram::buckets) {
@@ -63,15 +63,15 @@ fn pooled<'a>(all: impl Iterator<Item = &'a Histogram>) -> BTreeMap<(u64, u64), 
     pool
 }
 
-/// Bucket of quantile `q` of the pooled values, by nearest rank.
+/// Bucket of quantile `q` in summed counts, by nearest rank.
 fn bucket_of(pool: &BTreeMap<(u64, u64), u64>, q: f64) -> (u64, u64) {
     let sorted: Vec<(u64, u64)> =
         pool.iter().flat_map(|(bucket, n)| std::iter::repeat_n(*bucket, *n as usize)).collect();
     sorted[((q * sorted.len() as f64).ceil() as usize).max(1) - 1]
 }
 
-/// Counts of the merged cell are the sums of those of the ranks, bucket for bucket, in each interval and kind; so its
-/// percentiles are those of all operations pooled.
+/// In each interval and kind, the bucket counts of the merged cell are the sums over the ranks. Its percentiles are
+/// thus those of all operations pooled.
 #[test]
 fn the_merged_cell_is_all_operations_pooled() {
     let workload = "schema = 1\nthreads = 2\ndepth = 4\nblock = \"4KiB\"\n[mix]\nread = 3\nwrite = 1\n\

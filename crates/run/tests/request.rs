@@ -1,5 +1,4 @@
-//! A request is data: a run from its stored request equals the original run, and a request can be written
-//! by hand.
+//! A run from a stored request equals the original run, and a request can be written by hand.
 
 use iodyno_notebook::Run;
 use iodyno_run::{Outcome, Process, ResolvedRun, RunError, RunRequest, Watch, execute};

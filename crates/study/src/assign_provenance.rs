@@ -1,5 +1,5 @@
-//! Assigns each row of a study its [`Provenance`]: the study file lists the published figures from which model
-//! parameters were chosen; the provenance of all other figures follows from these.
+//! Assigns each row of a study its [`Provenance`]. The study file lists the published values from which model
+//! parameters were chosen; the provenance of all other values follows from this list.
 
 use crate::metric::Recipe;
 use crate::provenance::Provenance;

@@ -1,4 +1,4 @@
-//! The key of a cell (system, workload, point on the axes), and the cell's results in a few numbers.
+//! Key of a simulated cell (system, workload, position on the axes), and its aggregated results.
 
 use crate::over_time::OverTime;
 use core::ops::Range;
@@ -29,7 +29,7 @@ pub struct CellKey {
     /// Whether [`long_ops`](crate::Workload::long_ops) operations are measured instead of `ops`, so that rare events
     /// are included.
     pub long: bool,
-    /// Warm-up before the measurement, ns. None: the workload's or the system's, whichever is longer; 0 if
+    /// Warm-up before the measurement, ns. None: the longer of the workload's and the system's default, or 0 if
     /// `over_ns` is set.
     pub ramp_ns: Option<u64>,
     /// Fraction of the volume that the files occupy; without files, the fraction written before the cell.
@@ -45,7 +45,7 @@ pub struct CellKey {
     pub over_ns: Option<u64>,
 }
 
-/// A result of a cell that can't be selected by a [`Quantity`].
+/// Results of a cell other than those that [`Quantity`] selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
     /// Bytes read per second, over all devices.
@@ -75,7 +75,7 @@ pub enum CellFigure {
 }
 
 impl CellKey {
-    /// Number of outstanding operations per device: threads times depth.
+    /// Outstanding operations per device: threads times depth.
     pub const fn oio(&self) -> u32 {
         self.threads * self.depth
     }
@@ -99,8 +99,7 @@ pub struct Taken {
     pub bytes_per_s: f64,
     /// Mean latency over operations of all kinds, ns; 0 without operations.
     pub mean_ns: f64,
-    /// Percentiles and maximum of latency, in which all operations have equal weight. (The means of [`Self::of`]
-    /// are weighted.)
+    /// Percentiles and maximum of latency, ns. Unlike in the means, all operations have equal weight.
     pub latency: Latency,
     /// Relative standard error of the rate; infinite if unknown.
     pub iops_error: f64,
@@ -167,11 +166,11 @@ impl Taken {
     /// Combines the cells of all devices, which ran simultaneously with equal windows and intervals.
     ///
     /// Rates and means are weighted by a Hann taper over the window. A flash device that programs all dies
-    /// simultaneously accepts writes in waves, so that a plain mean depends on how many waves fall into the
-    /// window; the taper gives the edges of the window little weight. Without waves, it needs 1.5 times as many
-    /// operations for the same standard error.
+    /// simultaneously accepts writes in waves, so that a plain mean depends on the number of waves in the window. The
+    /// taper reduces the weight of the window's edges. Without waves, it needs 1.5 times as many operations for the
+    /// same standard error.
     ///
-    /// Percentiles are those of operations of the kind `of`; None: of all.
+    /// `of`: kind of operation for the percentiles; None: all kinds together.
     pub fn of(cells: &[Cell], of: Option<OpKind>, simulated: u64) -> Self {
         let batches = batches(cells);
         Self::weighted(cells, of, 0..batches.len(), &taper(batches.len()), simulated)

@@ -1,7 +1,6 @@
-//! Conclusions of a paper, expressed as comparisons between rows of the study, and their test on the simulated values.
+//! Tests the conclusions of a paper, expressed as comparisons between rows of the study, on the simulated values.
 //!
-//! A comparison is undecided if its values are within two standard errors of the limit; the conclusion then can't be
-//! tested.
+//! If the values of a comparison are within two standard errors of the limit, the conclusion is untestable.
 
 use crate::published::Key;
 use crate::unit::Unit;

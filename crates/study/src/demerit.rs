@@ -1,9 +1,10 @@
-//! The demerit figure of a model: the root mean square of the horizontal distance between the
-//! response-time distributions of model and original, as a share of the original's mean
-//! (C. Ruemmler, J. Wilkes: "An introduction to disk drive modeling", IEEE Computer, 1994).
+//! Demerit figure of a disk model: the root mean square of the horizontal distance between the response-time
+//! distributions of model and original, divided by the original's mean (C. Ruemmler, J. Wilkes: "An introduction to
+//! disk drive modeling", IEEE Computer, 1994).
 //!
-//! Horizontal means at equal probability: ∫₀¹ (F⁻¹(p) − G⁻¹(p))² dp under the root. A histogram's quantile
-//! function is taken as piecewise linear (values are spread evenly within a bucket), so the integral is exact.
+//! The horizontal distance is that at equal probability; its mean square is ∫₀¹ (F⁻¹(p) − G⁻¹(p))² dp. A histogram's
+//! quantile function is taken as piecewise linear (values are evenly spread within a bucket), so that the integral is
+//! exact.
 
 use iodyno_measure::Histogram;
 

@@ -1,5 +1,5 @@
-//! Errors by strata of comparable rows. A single mean over all rows would mostly reflect the number of fitted figures,
-//! and how often one device occurs.
+//! Groups errors into strata of comparable rows. A single mean over all rows would mostly reflect the proportion of
+//! fitted values and the number of rows per device.
 
 use crate::provenance::Provenance;
 use crate::row::{Nearer, Row};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// or all with several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stratum {
-    /// Provenance that all simulated values of the stratum have.
+    /// Provenance of all simulated values in the stratum.
     pub basis: Provenance,
     /// Name of the workload, without its think time.
     pub workload: String,
@@ -27,7 +27,7 @@ pub struct Stratum {
     pub within: usize,
     /// Relative errors of the simulated values. Excludes published values that are only bounds.
     pub error: Spread,
-    /// Parts of the errors that rounding of the published values does not explain, over all scored values.
+    /// Errors in excess of the rounding of the published values, over all scored values.
     pub outside: Spread,
     /// Like `outside`, but for predictions of the null model, over the scored values with such a prediction.
     pub null_outside: Spread,

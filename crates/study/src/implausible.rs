@@ -1,17 +1,17 @@
-//! Published figures that can't be right, found by laws that hold for every RAID adapter, whatever its parameters are.
-//! The rules look only at published figures, before anything is simulated.
+//! Finds published values that can't be right, by laws that hold for every RAID adapter. The rules use only published
+//! values, before any simulation.
 //!
-//! 1. *Redundancy costs.* On one system a level with more parity is never faster than one with less: RAID 0, then 5,
-//!    then 6. A small write of RAID 5 needs two reads and two writes of members where RAID 0 needs one write; a
-//!    large write also writes parity; a read is a read of one member at every level. The figure of the level with more
-//!    parity is flagged.
+//! 1. *Redundancy costs.* On one system, a RAID level with more parity (0, 5, 6 in ascending order) is never faster
+//!    than one with less. A small write needs one member write on RAID 0, but two reads and two writes on RAID 5. A
+//!    large write also writes parity. A read is one member read on every level. The value of the level with more parity
+//!    is flagged.
 //! 2. *Links bound.* No throughput exceeds the bandwidth of the system's links.
-//! 3. *Two tables describe one system.* The paper states how many devices saturate a system with sequential reads. This
-//!    implies a throughput: the bandwidth of a slower slot's link, divided by the number of devices that saturate that
-//!    link, times the stated number. The stated number is flagged if this throughput exceeds the system's own published
-//!    one by more than a tenth.
+//! 3. *Two tables describe one system.* The paper states the number of devices that saturate a system with sequential
+//!    reads. This number implies a throughput: the bandwidth of a slower slot's link, divided by the number of devices
+//!    that saturate that link, times the stated number. The stated number is flagged if the implied throughput exceeds
+//!    the system's own published one by more than a tenth.
 //!
-//! All comparisons allow for the rounding of both figures.
+//! All comparisons allow for the rounding of both values.
 
 use crate::published::{Figure, Key, Relation};
 use crate::testbed::Bench;

@@ -1,4 +1,4 @@
-//! Plans the cells of a study as jobs: the lengths of each ramp and window.
+//! Plans each cell of a study as a job: length of ramp and measured window.
 
 use crate::cell::CellKey;
 use crate::study::Study;

@@ -1,6 +1,6 @@
-//! A study as one JSON document, which conforms to `docs/schema/study-v1.schema.json`. Within a version of the schema,
-//! keys are added, but never changed or removed. `null` means "no figure", "unknown" or "not supported by the samples";
-//! it is never 0.
+//! Formats a completed study as one JSON document that conforms to `docs/schema/study-v1.schema.json`. Within a
+//! version of the schema, keys may be added, but not changed or removed. `null` means "no value", "unknown" or "too
+//! few samples", never 0.
 
 use crate::conclusion::Finding;
 use crate::error_strata::{Spread, Stratum};

@@ -1,15 +1,15 @@
-//! Reproduction of published studies: simulations of the tested systems and workloads in virtual time. Each simulated
-//! figure is compared with the published one, and its error with that of a null model.
+//! Reproduces published studies by simulating the tested systems and workloads in virtual time. Each simulated value
+//! is compared with the published one, and its error with that of a null model (a prediction without a device model).
 //!
 //! A study is a file of the catalog ([`load`]) with systems, workloads and panels. A panel is a table or figure of the
-//! paper, given by its axes; every combination of them becomes a row. [`run`] simulates the cells that the rows need
-//! and returns an [`Outcome`], which [`json`] and [`terminal`] show.
+//! paper, given by its axes; every combination of axis values becomes a row. [`run`] simulates the cells that the rows
+//! need and returns an [`Outcome`], which [`json`] and [`terminal`] format.
 //!
-//! Published figures that break a law of arrays are found by rules (`implausible.rs`) and not scored.
+//! Published values that break a law of arrays are detected (`implausible.rs`) and not scored.
 //!
-//! **Invariants:** a study can't tune anything: parameters come from device and system files, and the study's own file
-//! only names the published figures from which they were chosen. An outcome depends only on the files and the seed, not
-//! on threads or time. Nothing is printed here.
+//! *Invariants:** A study can't tune parameters: these come from device and system files, and the study's file only
+//! lists the published values from which they were chosen. An outcome depends only on the files and the seed, not on
+//! threads or time.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The metrics of the studies: name and unit of each, and the recipe that computes it from cells.
+//! Metrics of studies, with their names, units and the recipes that compute them from cells.
 
 mod recipe;
 
@@ -40,9 +40,9 @@ pub enum Metric {
     IopsFresh,
     /// Operations per second in the steady state.
     IopsSteady,
-    /// Lowest rate among the panel's workloads, for a paper that reports one range for all of them.
+    /// Lowest rate among the panel's workloads, for papers that report a single range for all workloads.
     IopsLow,
-    /// Highest rate among the panel's workloads, for a paper that reports one range for all of them.
+    /// Highest rate among the panel's workloads, for papers that report a single range for all workloads.
     IopsHigh,
     /// Maximum latency from submission to completion.
     LatencyMax,
@@ -257,7 +257,7 @@ impl Metric {
         }
     }
 
-    /// Dimension of [`Self::unit`], within which a published value may have another unit.
+    /// Dimension of [`Self::unit`]. A published value may have another unit of this dimension.
     pub const fn dimension(self) -> Dimension {
         self.unit().dimension()
     }
@@ -331,7 +331,7 @@ impl Metric {
         }
     }
 
-    /// Quantity of a single cell that equals this metric; None for metrics that need more.
+    /// Quantity of a single cell that equals this metric; None if there is none.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
             Self::Iops
@@ -438,7 +438,7 @@ impl Metric {
         })
     }
 
-    /// Combines the recipes of several workloads into one, for a paper that reports one value for all of them.
+    /// Combines the recipes of several workloads into one, for papers that report a single value for all workloads.
     pub fn together(self, each: Vec<Recipe>) -> Recipe {
         match self {
             Self::IopsLow => Recipe::Lowest(each),

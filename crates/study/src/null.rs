@@ -1,21 +1,23 @@
-//! The null model: a prediction without any model of the device. A device model that is not closer to the published
-//! figures than the null model is worthless.
+//! The null model: a prediction without any model of the device. A device model must be closer to the published values
+//! than the null model.
 //!
-//! * Several devices: the published figure of one device, × n for rates, unchanged for latencies.
-//! * Arrays: the data-sheet rates of one member × n. A random write costs the textbook's member operations (RAID 10:
-//!   two writes; RAID 5: two reads and two writes; RAID 6: three and three). Sequential writes get the share of data
-//!   in a stripe, divided by the copies of mirrors. The upper bound is the bandwidth of the links.
-//! * A mix of reads and writes on one device: time-sharing of the published pure reads and writes of the same block
-//!   size, 1 / (r/R + w/W) for rates, r·R + w·W for latencies.
-//! * A workload with `null`: the published figure of that workload on the same system, times `null_factor`.
-//! * One device that has an entry in `members`: its data-sheet rates, at most its bandwidths, with reads and writes
-//!   sharing the time.
-//! * Threads on memory: the published latency of one thread with one outstanding operation; for rates, times the number
-//!   of threads, or of cores at the optimum.
-//! * A system with a `competitor`: the same cell with the competitor's device file, simulated (`outcome.rs`).
-//! * Think time: each operation takes as long as without think time.
+//! * Several devices: n times the published rate of one device, or its latency.
+//! * Arrays: n times the data-sheet rates of one member. A random write costs the textbook's member operations (RAID 10:
+//!   two writes; RAID 5: two reads and two writes; RAID 6: three and three). For sequential writes, the rate is
+//!   multiplied by the share of data in a stripe, and divided by the number of mirror copies. The upper bound is the
+//!   bandwidth of the links.
+//! * A mix of reads and writes on one device: time-sharing of the published values R of pure reads and W of pure writes
+//!   of the same block size. With fractions r and w of operations, the rate is 1 / (r/R + w/W) and the latency
+//!   r·R + w·W.
+//! * A workload with the key `null`: the published value of the named workload on the same system, times `null_factor`.
+//! * One device with an entry in `members`: its data-sheet rates, up to its bandwidths, with reads and writes sharing
+//!   the time.
+//! * Threads on memory: the published latency of one thread with one outstanding operation, or its rate times the number
+//!   of threads. At the optimum operating point, the number of cores replaces that of threads.
+//! * A system with a `competitor`: the same cell simulated with the competitor's device file (`outcome.rs`).
+//! * Think time: the same latency as without think time.
 //!
-//! If a published figure that a rule needs is missing, the null model makes no prediction.
+//! If a published value that a rule needs is missing, the null model makes no prediction.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};

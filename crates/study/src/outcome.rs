@@ -1,5 +1,5 @@
-//! The outcome of a study: every row with its simulated value, the distance from the published figure, the null model's
-//! value, and the errors by strata. A pure function of the study and of its cells' results.
+//! Computes the outcome of a study from its cells' results: for every row the simulated value, its error, and the null
+//! model's prediction; and the errors by strata.
 
 use crate::cell::{CellKey, Rounds, Taken};
 use crate::conclusion::{Finding, Simulated};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// Results of a completed study.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
-    /// The study, whose rows the results belong to.
+    /// The study, with the definitions of the rows.
     pub study: &'a Study,
     /// Results of all rows, in the order of `study.rows`.
     pub rows: Vec<Row>,
@@ -32,9 +32,9 @@ pub struct Outcome<'a> {
     pub over_time: Vec<TimeLine>,
     /// Number of simulated cells, without pilots.
     pub cells: usize,
-    /// Number of cells measured in rounds, and number of these that reached the steady state.
+    /// Cells measured in rounds: total number, and number that reached the steady state.
     pub in_rounds: (usize, usize),
-    /// Number of cells that represent longer runs, and number of these that proved stationary.
+    /// Cells that represent longer runs: total number, and number that proved stationary.
     pub of_spans: (usize, usize),
     /// Maximum number of rounds of any cell.
     pub rounds_max: u32,

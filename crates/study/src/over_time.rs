@@ -1,4 +1,4 @@
-//! Latency over the course of a cell: median and maximum of each interval, and the latency spikes.
+//! Latency over time within a cell: median and maximum of each interval, and latency spikes.
 
 use iodyno_measure::{Cell, Histogram};
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Panel {
     /// Name of the table or figure in the paper, such as `Table 4`.
     pub figure: String,
-    /// Title of the panel, which states what it compares.
+    /// Title of the panel, such as `disk with replays`.
     pub title: String,
     /// Queue depths on the panel's axis, ascending; empty if the depth does not vary.
     pub depths: Vec<u32>,

@@ -1,16 +1,16 @@
-//! How a simulated figure relates to the published paper: copied from it, used to choose a parameter, computed from
-//! figures of these two kinds, or predicted. Only predictions measure the quality of a model.
+//! Provenance of a simulated value: copied from the paper, fitted to it, derived from such values, or predicted. Only
+//! predictions measure the quality of a model.
 
 /// Origin of a simulated value, which determines whether it can test the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Provenance {
-    /// The value itself was taken from the paper.
+    /// The value was copied from the paper.
     Input,
     /// The published value was used to choose a model parameter.
     Fitted,
     /// The value follows arithmetically from input and fitted values.
     Derived,
-    /// The value is independent of published values that the model uses.
+    /// The value is neither input, nor fitted, nor derived from such values.
     Predicted,
 }
 

@@ -1,7 +1,7 @@
-//! Published figures of a paper, read from CSV: one figure per line, with the columns in [`COLUMNS`].
+//! Reads the published values of a paper from CSV: one value per line, with the columns in [`COLUMNS`].
 //!
-//! A [`Figure`] that was read has a finite value, a known relation and unit, and a unique key. The meaning of metrics
-//! is not known here.
+//! Each [`Figure`] has a finite value, a known relation and unit, and a unique key. Names of metrics are not checked
+//! here.
 
 use crate::unit::Unit;
 use core::fmt;
@@ -137,8 +137,8 @@ impl Figure {
         matches!(self.relation, Relation::AtLeast | Relation::AtMost)
     }
 
-    /// Whether the value is neither fitted nor scored, because its note declares it wrong or the study gives
-    /// another reason. It is still shown.
+    /// Whether the value is excluded from fitting and scoring, because its note declares it wrong or the study gives
+    /// another reason.
     pub fn is_flagged(&self) -> bool {
         !self.flag.is_empty()
             || self.note.contains("implausible")
@@ -149,7 +149,7 @@ impl Figure {
 /// Reads a file of published values, in the order of its lines.
 ///
 /// # Errors
-/// The first line that can't be read, at the field that is wrong.
+/// The position of the first invalid field.
 pub fn read(file: &File) -> Result<Vec<Figure>, Problem> {
     let mut lines = lines(&file.text);
     let header = lines.next().unwrap_or(Line { start: 0, text: "" });

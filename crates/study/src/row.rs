@@ -1,11 +1,10 @@
-//! Results for a row of a study: the simulated value, its distance from the published figure, and the null model's
-//! value.
+//! Results for a row of a study: the simulated value, its error, and the null model's prediction.
 
 use crate::null::NullModel;
 use crate::score::Score;
 use iodyno_page::Tone;
 
-/// Results of the study for one row.
+/// Results for one row of `Study::rows`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// Simulated value, in the row's unit; None if there are too few samples.

@@ -1,8 +1,8 @@
-//! The score of a simulated value: its distance from the published one.
+//! Scores simulated values by their distance from the published ones.
 //!
-//! There are two distances: the plain relative error, and the part of it outside the published interval. This interval
-//! is the rounding interval of a figure or, for a published bound, a tenth beyond the bound on its valid side. A figure
-//! that the paper rounds to 44 000 can't decide between 43 500 and 44 500.
+//! The score has two parts: the plain relative error, and the part of this error outside the published interval. The
+//! interval is the rounding interval (43 500 to 44 500 for a value printed as 44 000) or, for a published bound, a
+//! tenth beyond the bound on its valid side.
 
 use crate::published::{Figure, Relation};
 

@@ -1,5 +1,5 @@
-//! Rows grouped into lines, as a paper draws them. The rows of a line have the same panel and metric and differ only
-//! along one axis.
+//! Groups rows into the lines of a chart. The rows of a line have the same panel and metric and differ only along one
+//! axis.
 
 use crate::metric::Metric;
 use crate::study::Study;
@@ -49,7 +49,7 @@ pub struct Series {
     pub metric: Metric,
     /// Axis along which the points lie.
     pub axis: Axis,
-    /// Description of what all points of the line have in common.
+    /// Common properties of all points of the line, as text.
     pub label: String,
     /// Position of each point on the axis.
     pub x: Vec<f64>,
@@ -143,7 +143,7 @@ fn position(row: &Wanted, axis: Axis) -> f64 {
     }
 }
 
-/// Describes what the rows of a line have in common.
+/// Describes the common properties of the rows of a line.
 fn label(study: &Study, row: &Wanted, axis: Axis) -> String {
     let Some(at) = row.at else { return row.key.workload.clone() };
     let mut words = Vec::new();

@@ -1,5 +1,5 @@
-//! A study: systems, workloads, panels of figures, and the published figures for comparison. [`load`] reads the file,
-//! the published figures and all files that these name, and creates every row of the study.
+//! A study: systems, workloads, panels, and published values for comparison. [`load`] reads the study file and all
+//! files that it names, and creates every row.
 
 use crate::assign_provenance;
 use crate::cell::CellKey;
@@ -70,7 +70,7 @@ impl Study {
     /// Keeps only the rows of the named tables and figures.
     ///
     /// # Errors
-    /// The study has no table or figure with one of these names. The message lists those that it has.
+    /// A name is unknown; the message lists the existing names.
     pub fn only(&mut self, figures: &[String]) -> Result<(), String> {
         let names: BTreeSet<&str> = self.rows.iter().map(|row| row.key.figure.as_str()).collect();
         if let Some(unknown) = figures.iter().find(|name| !names.contains(name.as_str())) {
@@ -86,8 +86,8 @@ impl Study {
 /// Reads a study, by its name in the catalog or by a path, and all files that it names.
 ///
 /// # Errors
-/// An unknown name, or an error in the study, its published values, a device or a server, with the position in the
-/// file.
+/// The name is unknown; or the study, its published values, a device or a server has an error, whose position the
+/// message gives.
 pub fn load(name_or_path: &str) -> Result<Study, Problem> {
     let file = find(Kind::Study, name_or_path)?;
     let raw = schema::read(&file)?;

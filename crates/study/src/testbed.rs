@@ -1,4 +1,4 @@
-//! A tested system: a server and a device of the catalog, combined and configured as a study needs them.
+//! Systems tested in a study: a server and a type of device from the catalog, with the study's settings.
 
 use core::ops::Range;
 use iodyno_catalog::{Entry, File, Kind, Problem, Record, find};
@@ -49,8 +49,8 @@ pub struct Bench {
     pub only_named: bool,
     /// Remarks on the system; mostly empty.
     pub note: String,
-    /// Settings of the study that differ from the files: for arrays, options of a target name; otherwise a
-    /// description. Empty if there are none.
+    /// Deviations of the study from the device and server files: for arrays, as options of a target name, otherwise as
+    /// a description. Empty without deviations.
     pub options: String,
 }
 

@@ -1,4 +1,4 @@
-//! The units of published figures, and their conversion to the base units: operations per second, bytes per second,
+//! Units of published values, and their conversion to base units: operations per second, bytes per second,
 //! nanoseconds, or a bare number.
 
 use iodyno_page::Quantity;
@@ -25,13 +25,13 @@ pub enum Unit {
     MegabytesPerSecond,
     /// `GB/s`: 1 000 000 000 bytes per second.
     GigabytesPerSecond,
-    /// `ns`: nanoseconds.
+    /// `ns` in a file of published values.
     Nanoseconds,
-    /// `us`: microseconds.
+    /// `us` in a file of published values.
     Microseconds,
-    /// `ms`: milliseconds.
+    /// `ms` in a file of published values.
     Milliseconds,
-    /// `s`: seconds.
+    /// `s` in a file of published values.
     Seconds,
     /// `ratio`: the ratio of two values.
     Ratio,

@@ -1,5 +1,4 @@
-//! The workloads and rows that a study requests. Each row has a recipe, which lists the cells from which it is
-//! computed.
+//! Workloads and rows of a study. Each row has a recipe, which lists the cells from which its value is computed.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
@@ -35,7 +34,7 @@ pub struct Workload {
     pub random: bool,
     /// Number of measured operations per cell, over all devices.
     pub ops: u64,
-    /// Number of measured operations per long cell, over all devices.
+    /// Number of measured operations per cell with [`CellKey::long`], over all devices.
     pub long_ops: u64,
     /// Maximum number of measured bytes per cell.
     pub bytes_max: u64,
@@ -59,7 +58,7 @@ pub struct Workload {
     pub scale: u32,
     /// Whether writes to a zoned device are appends.
     pub appends: bool,
-    /// Warm-up before the measurement, ns. If the system's own warm-up is longer, that one applies.
+    /// Warm-up before the measurement, ns. A longer warm-up of the system takes precedence.
     pub ramp_ns: u64,
 }
 
@@ -81,7 +80,7 @@ pub struct Wanted {
     pub unit: Unit,
     /// Index of the published value in `Study::printed`; None if there is none.
     pub printed: Option<usize>,
-    /// How the simulated value depends on published ones.
+    /// Provenance of the simulated value: input, fitted, derived or predicted.
     pub basis: Provenance,
     /// Names of parameters that were chosen to fit the published value; empty unless the value is fitted.
     pub by: Vec<String>,

@@ -1,6 +1,6 @@
-//! The study of a message log on disk, PCIe flash and flash DIMMs: its printed figures, and the findings of its text. The
-//! cells over time are as long as in the study; those by depth have three fifths of the operations. The whole study:
-//! `iodyno study amps-exflash`, 7 s of CPU time.
+//! Simulates the study of a message log on disk, PCIe flash and flash DIMMs, and compares it with the published values
+//! and findings. Cells over time have their full length; cells by depth have three fifths of the operations. The whole
+//! study: `iodyno study amps-exflash`, 7 s of CPU time.
 
 use iodyno_page::terminal::Style;
 use iodyno_page::{Block, Figure, Scale, Shape};
@@ -32,7 +32,7 @@ fn is_needed(row: &Wanted) -> bool {
     }
 }
 
-/// Our value of one row in the program's own unit.
+/// Simulated value of one row, in the base unit.
 fn at_depth(figure: &str, system: &str, workload: &str, metric: Metric, depth: u32) -> f64 {
     let outcome = simulated();
     let is_it = |row: &Wanted| {
@@ -72,7 +72,7 @@ const CARD: &str = "pcie-flash-785g";
 const MODULES: &str = "exflash-x8";
 const RATE: Metric = Metric::MessagesPerS;
 
-/// Each within 10 %, on its wrong side where it is one-sided; where there is a null model, it is not nearer.
+/// Each simulated value is within 10 % of the published one, and not farther from it than the null model's.
 #[test]
 fn the_printed_figures() {
     let outcome = simulated();
@@ -102,8 +102,8 @@ fn the_printed_figures() {
     assert_eq!(scored, 6);
 }
 
-/// 307 MB/s to a disk: without a cache in the path its platters are the limit, at 124 MB/s. With one, a log runs at the
-/// adapter's rate until the cache is full, and at the platters' from then on.
+/// Explains the published 307 MB/s to a disk. Without a cache, the platters limit the rate to 124 MB/s. With a cache,
+/// a log runs at the adapter's rate until the cache is full, and then at the platters' rate.
 #[test]
 fn a_cache_explains_the_disk() {
     let media = 124e6 / 512.0;
@@ -123,8 +123,8 @@ fn a_cache_explains_the_disk() {
     assert!(of(Metric::LatencyMax) < 20e6);
 }
 
-/// With replays the disk's rate depends on how much of the log the cache holds, all of it, nearly all, or an eighth. The
-/// size that the study assumes, 1000 MiB, gives the printed 490 K.
+/// With replays, the disk's rate depends on the part of the log that fits in the cache. The assumed log size of 1000
+/// MiB gives the published 490 K messages per second.
 #[test]
 fn the_disks_replays_come_from_the_cache() {
     let mix = |size: &str| ours("size of the log", DISK, &format!("{MIX} of {size}"), RATE);
@@ -139,7 +139,7 @@ fn the_disks_replays_come_from_the_cache() {
     assert!((0.8..0.98).contains(&(median / alone)), "{median} {alone}");
 }
 
-/// The study's verdicts on the paper's conclusions. `catalog/studies/README.md` has those that do not hold.
+/// Verdicts on the paper's conclusions. `catalog/studies/README.md` explains the conclusions that do not hold.
 #[test]
 fn the_conclusions() {
     let verdicts: Vec<&str> =
@@ -149,7 +149,8 @@ fn the_conclusions() {
     assert_eq!(verdicts, expected, "{:#?}", simulated().conclusions);
 }
 
-/// Written only, the modules are ahead of the card, and the card of the disk; the modules are the steadiest.
+/// For writes only, the modules are faster than the card, and the card is faster than the disk. The modules have the
+/// steadiest latency.
 #[test]
 fn writes_in_order_of_systems() {
     let rate = |system| ours(PROSE, system, WRITE, RATE);
@@ -173,8 +174,8 @@ fn the_cards_spikes_are_regular() {
     assert!(of(Metric::LatencyP999) < 1.1 * of(Metric::LatencyP50));
 }
 
-/// What publishers see of them, who go on while a spike lasts: p99.9 is more than five times the median on the card, and
-/// the median on the modules. The same with two chunks or four outstanding.
+/// Publishers that keep their rate during a spike see it at p99.9: more than five times the median on the card, but
+/// about the median on the modules. The same applies with two or four chunks outstanding.
 #[test]
 fn p999_is_five_medians_on_the_card_only() {
     let workload = "log write at 1.73 M/s";
@@ -191,8 +192,8 @@ fn p999_is_five_medians_on_the_card_only() {
     }
 }
 
-/// With replays the card collapses at depth 1, below a disk whose cache holds the log. The modules hardly drop from four
-/// outstanding chunks on, and are ahead of the card there.
+/// With replays, the card at depth 1 is slower than a disk whose cache holds the log. From four outstanding chunks on,
+/// the modules hardly slow down, and are faster than the card.
 #[test]
 fn replays() {
     let by_depth = |system, workload, depth| at_depth(BY_DEPTH, system, workload, RATE, depth);
@@ -207,8 +208,8 @@ fn replays() {
     assert!(share(MODULES, 1) < 0.45, "{}", share(MODULES, 1));
 }
 
-/// The picture has all systems on one axis, in both of its panels and for every workload; the document has the same by
-/// its schema, and the text says how regular spikes are.
+/// The chart has all systems on one axis, in both panels and for every workload. The JSON document contains the same
+/// data, and the text states the regularity of spikes.
 #[test]
 fn the_picture_has_one_axis() {
     let outcome = simulated();

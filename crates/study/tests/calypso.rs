@@ -1,5 +1,5 @@
-//! The study of nine classes of drives and a RAM disk: completeness, and agreement with `catalog/README.md` on each
-//! figure. No cell is simulated here.
+//! Checks the study of nine classes of drives and a RAM disk for completeness, and for agreement of each value with
+//! `catalog/README.md`. Simulates no cell.
 
 use crate::small;
 
@@ -30,7 +30,7 @@ fn calypso() -> Study {
 /// System, workload, block, depth, threads, metric.
 type Point = (String, String, u32, Option<u32>, Option<u32>, String);
 
-/// Every combination of the study's axes, written down independently of its file.
+/// All combinations of the study's axes, listed independently of its file.
 fn combinations() -> BTreeSet<(&'static str, Point)> {
     let mut all = BTreeSet::new();
     let mut put =
@@ -124,14 +124,14 @@ fn every_combination_is_there_once() {
     assert!(expected.is_empty(), "{expected:?}");
 }
 
-/// What the page on the catalog says of a class and a figure of the table.
+/// Entry of the table in `catalog/README.md` for a class of drives and a column.
 fn on_the_page(system: &str, column: usize) -> &'static str {
     let section = PAGE.split("\n## ").find(|s| s.starts_with("The figures of each class")).unwrap();
     let line = section.lines().find(|line| line.contains(system)).unwrap();
     line.trim_matches('|').split('|').map(str::trim).nth(column).unwrap()
 }
 
-/// The column of that page that a row of the study is.
+/// Column of the table for a row of the study; None for rows of other tables.
 fn column(row: &Wanted) -> Option<usize> {
     let heads = [
         ("randread", "iops_steady"),
@@ -169,8 +169,8 @@ fn each_figure_is_what_the_page_says() {
     assert_eq!(seen, 9 * 8);
 }
 
-/// Each printed figure has a value of ours beside it; what can't be the device's is told and not scored;
-/// null models are arithmetic on the print alone.
+/// Each published value has a simulated one. Values that can't be the device's are flagged and not scored. Null models
+/// use only published values.
 #[test]
 fn every_printed_figure_has_ours() {
     let study = calypso();

@@ -1,4 +1,4 @@
-//! Conclusions of a paper, tested on known cells: each verdict, and refused files.
+//! Tests conclusions of a paper on known cells: each verdict, and errors in study files.
 
 use crate::small;
 
@@ -12,12 +12,12 @@ fn with(conclusions: &str) -> Result<Study, String> {
     study(&text, &format!("{HEADER}{FIGURES}")).map_err(|problem| problem.to_string())
 }
 
-/// A conclusion with one test.
+/// A conclusion with one comparison.
 fn conclusion(test: &str) -> String {
     format!("[[conclusions]]\nsays = \"so it is\"\n[[conclusions.tests]]\n{test}\n")
 }
 
-/// The verdict on one test, and its evidence.
+/// Verdict and evidence of one comparison.
 #[track_caller]
 fn found(test: &str) -> (Verdict, String) {
     let study = with(&conclusion(test)).unwrap();
@@ -56,7 +56,7 @@ fn comparisons_hold_or_do_not() {
     assert_eq!(evidence, "iops max 1 device: randread 196 k, randwrite 90.0 k, at least 2 ×");
 }
 
-/// All comparisons of a conclusion must hold; one that does not outweighs one that can't be decided.
+/// All comparisons of a conclusion must hold. A violated comparison takes precedence over an undecided one.
 #[test]
 fn one_comparison_decides_against_the_others() {
     let of = |order: &str| format!("[[conclusions.tests]]\n{RATES}descending = [{order}]\n");
@@ -76,7 +76,7 @@ fn one_comparison_decides_against_the_others() {
     }
 }
 
-/// What was not simulated is not judged, and says so.
+/// A conclusion whose cells were not simulated is untestable, with this reason.
 #[test]
 fn figures_that_are_left_out_can_not_be_tested() {
     let test = "figure = \"Table 1\"\nmetric = \"iops_max\"\ndevices = 1\ndescending = [{ workload = \"randread\" }, { workload = \"mixed\" }]";
@@ -117,7 +117,7 @@ fn what_means_no_row_or_several_is_refused() {
     assert!(neither.contains("either `tests` or `untestable`"), "{neither}");
 }
 
-/// The first thing that people see, above the systems; the page and the document have the same.
+/// The terminal shows the conclusions before the systems; page and JSON document contain them, too.
 #[test]
 fn conclusions_come_first() {
     let rates =

@@ -1,4 +1,4 @@
-//! Studies and figures that can't be read are refused at their place.
+//! Errors in study files and files of published values are reported with their positions.
 
 use crate::small;
 
@@ -15,7 +15,7 @@ fn file(text: &str) -> File {
     }
 }
 
-/// The error on figures with these lines after the header.
+/// The error for a file of published values with these lines after the header.
 #[track_caller]
 fn refused(lines: &str) -> Problem {
     published::read(&file(&format!("{HEADER}{lines}"))).expect_err(lines)
@@ -77,7 +77,7 @@ fn figures_are_refused_with_line_and_column() {
     assert!(drawn.contains("my/figures.csv:2:1"), "{drawn}");
 }
 
-/// One change to the small study, and what is told of it.
+/// Changes to the small study, each with the expected error.
 #[test]
 fn studies_are_refused_at_their_place() {
     let figures = format!("{HEADER}{FIGURES}");

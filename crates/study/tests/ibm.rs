@@ -1,5 +1,5 @@
-//! The study of RAID adapters: completeness, rules that find implausible figures, the textbook's null models, and
-//! results from known cells. `ibm_findings.rs` simulates its cells.
+//! Checks the study of RAID adapters: completeness, the rules for implausible values, the textbook's null models, and
+//! results from known cells. `ibm_findings.rs` simulates the study.
 
 use crate::small;
 
@@ -14,13 +14,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// The study, read once.
+/// The study, loaded on first use.
 fn ibm() -> &'static Study {
     static STUDY: OnceLock<Study> = OnceLock::new();
     STUDY.get_or_init(|| read("ibm", |figures| figures))
 }
 
-/// The study with other printed figures. While the catalog lacks a system of these names, it is a workstation.
+/// The study with changed published values. A system missing from the catalog is replaced by a workstation.
 fn read(folder: &str, figures: impl Fn(String) -> String) -> Study {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     fs::create_dir_all(&folder).unwrap();
@@ -50,7 +50,8 @@ type Point = (String, String, Option<u32>, Option<u32>, Option<u32>, String);
 
 const LEVELS: [&str; 4] = ["raid0", "raid5", "raid10", "raid6"];
 
-/// Every adapter in every slot that the paper has it in, with its number of SSDs: cached ones also without.
+/// All combinations of adapter and slot in the paper, with their numbers of SSDs; adapters with a cache also with the
+/// cache off.
 fn pairs() -> Vec<(String, u32)> {
     let mut all = Vec::new();
     for (adapter, slots, ssds) in
@@ -65,7 +66,7 @@ fn pairs() -> Vec<(String, u32)> {
     all
 }
 
-/// Every combination of the paper's axes, written down independently of the study's file.
+/// All combinations of the paper's axes, listed independently of the study's file.
 fn combinations() -> BTreeSet<(String, Point)> {
     let mut all = BTreeSet::new();
     let mut put =
@@ -154,7 +155,7 @@ fn every_combination_is_there_once() {
     assert_eq!(study.rows.iter().filter(|row| row.panel.is_none()).count(), 19);
 }
 
-/// The arrays of the paper, and what is outstanding: 64 for each array in Gen1 slots, 16 for each drive in Gen3.
+/// Arrays and outstanding operations are those of the paper: 64 per array in Gen1 slots, 16 per drive in Gen3 slots.
 #[test]
 fn arrays_and_demand_are_the_papers() {
     let study = ibm();
@@ -181,8 +182,8 @@ fn arrays_and_demand_are_the_papers() {
     );
 }
 
-/// `size` says of its advice on caches that no published figure tests the rate with the cache off. One that does is to be
-/// scored, and changes `CACHE_OFF_UNTESTED` in `crates/sizing/src/terminal.rs`.
+/// `size` states that no published value tests its advice on the rate with the cache off. If this test fails, score
+/// the new value, and change `CACHE_OFF_UNTESTED` in `crates/sizing/src/terminal.rs`.
 #[test]
 fn no_printed_figure_is_of_a_cache_that_is_off() {
     let off = |row: &&Wanted| row.key.system.contains("-nocache");
@@ -192,7 +193,7 @@ fn no_printed_figure_is_of_a_cache_that_is_off() {
     assert!(printed.is_empty(), "{printed:?}");
 }
 
-/// What the rules find, and nothing else; all that the file of figures marks is among it.
+/// Exactly these published values are flagged, all by rules.
 #[test]
 fn the_rules_find_what_cannot_be_right() {
     let study = ibm();
@@ -213,7 +214,7 @@ fn the_rules_find_what_cannot_be_right() {
     assert_eq!(flagged, expected);
 }
 
-/// Each rule at its edge: figures are marked only beyond their rounding.
+/// Tests each rule at its limit: values are flagged only beyond their rounding.
 #[test]
 fn rules_allow_for_rounding() {
     let reason = |line: &str, from: &str, to: &str| {
@@ -247,8 +248,8 @@ fn rules_allow_for_rounding() {
     assert!(reason(count, "~,28", "~,23").contains("rule 3"));
 }
 
-/// Inputs and fitted figures are few. Counts of the sizing table that are all that can be attached say nothing of an
-/// adapter.
+/// Few published values are inputs or fitted. Inputs include the counts in the sizing table that equal the maximum
+/// number of attachable devices.
 #[test]
 fn few_figures_are_inputs() {
     let study = ibm();
@@ -263,7 +264,7 @@ fn few_figures_are_inputs() {
     assert!(count(Provenance::Fitted) * 4 < study.printed.len());
 }
 
-/// Results of cells with `of_volume` operations a second for each volume, at most `most` in all.
+/// Results of cells with `of_volume` operations per second per volume, and at most `most` in total.
 fn rates(study: &Study, of_volume: f64, most: f64) -> impl Fn(&CellKey) -> Taken {
     let members: Vec<u32> = study.systems.iter().map(Bench::members).collect();
     move |key: &CellKey| {
@@ -272,7 +273,7 @@ fn rates(study: &Study, of_volume: f64, most: f64) -> impl Fn(&CellKey) -> Taken
     }
 }
 
-/// The textbook's arithmetic, worked out by hand.
+/// Null models equal the textbook's arithmetic, computed by hand.
 #[test]
 fn null_models_are_members_times_n_and_the_link() {
     let study = ibm();
@@ -307,7 +308,8 @@ fn null_models_are_members_times_n_and_the_link() {
     near(null("disk scaling", "57b4-gen3-disks-raid0", "randread", Some(96)), 96.0 * 416.0);
 }
 
-/// The number of devices that saturate a pair: its largest rate over that of one device, at most what can be attached.
+/// The number of devices that saturate a pair of adapters is its maximum rate divided by the rate of one device, and
+/// at most the number of attachable devices.
 #[test]
 fn useful_devices_are_where_one_arrays_line_meets_the_limit() {
     let study = ibm();
@@ -321,7 +323,7 @@ fn useful_devices_are_where_one_arrays_line_meets_the_limit() {
     }
 }
 
-/// Each printed figure has a value of ours beside it, in the unit of the print; sentences are arithmetic on rows.
+/// Each published value has a simulated one, in the published unit. Values in the paper's text are computed from rows.
 #[test]
 fn every_printed_figure_has_ours() {
     let study = ibm();

@@ -1,9 +1,9 @@
-//! The study of RAID adapters, simulated: its scores, and the findings of its text.
+//! Simulates the study of RAID adapters, and checks scores and the paper's findings.
 //!
-//! `cargo test --release -p iodyno-study --test it ibm_findings::the_four_corners -- --nocapture` prints each figure.
+//! `cargo test --release -p iodyno-study --test it ibm_findings::the_four_corners -- --nocapture` prints each value.
 //!
-//! The four corners: mean error at most 6 % over the plausible figures that are not inputs, none over 15 %. The
-//! sizing table: within 2 devices or 10 % where it agrees with the other table.
+//! Limits for the four corners: mean error of 6 % over the plausible values that are not inputs, and maximum error of
+//! 15 %. Limit for the sizing table: 2 devices or 10 %, if it agrees with the other table.
 
 use iodyno_catalog::{Kind, find};
 use iodyno_ranks::Ranks;
@@ -12,8 +12,8 @@ use iodyno_study::{Options, Outcome, Provenance, Study, Wanted, load, run};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-/// The rows of the study that some test needs, simulated once for all: the tests' rows have many cells in common.
-/// None while the catalog lacks the adapters.
+/// Results of the rows that any test needs. They are simulated once, because they have many cells in common. None
+/// while the catalog lacks the adapters.
 fn simulated() -> Option<&'static Outcome<'static>> {
     static OUTCOME: OnceLock<Option<Outcome<'static>>> = OnceLock::new();
     let simulate = || {
@@ -45,7 +45,7 @@ fn simulated() -> Option<&'static Outcome<'static>> {
     OUTCOME.get_or_init(simulate).as_ref()
 }
 
-/// Our value in the program's own unit.
+/// Simulated value, in the base unit.
 fn ours(outcome: &Outcome<'_>, is_it: impl Fn(&Key) -> bool) -> f64 {
     let mut found = (0..outcome.rows.len()).filter(|&row| is_it(&outcome.study.rows[row].key));
     let row = found.next().expect("there is such a row");
@@ -53,7 +53,7 @@ fn ours(outcome: &Outcome<'_>, is_it: impl Fn(&Key) -> bool) -> f64 {
     outcome.rows[row].ours.unwrap() * outcome.study.rows[row].unit.scale()
 }
 
-/// Printed, ours, and the error of each figure that is scored as a prediction or a derivation.
+/// Published value, simulated value, and error of each value that is scored as predicted or derived.
 fn scored<'a>(
     outcome: &'a Outcome<'_>,
     keep: impl Fn(&Wanted) -> bool,
@@ -125,7 +125,7 @@ fn reads_in_order(key: &Key) -> bool {
             .any(|adapters| key.system.starts_with(adapters))
 }
 
-/// Every level reads at the link's rate in Gen1 slots, and faster in Gen3.
+/// Sequential reads run at the link's rate in Gen1 slots, and faster in Gen3 slots, at every RAID level.
 #[test]
 fn gen1_slots_bind_reads_in_order() {
     if let Some(outcome) = simulated() {
@@ -146,7 +146,8 @@ fn is_of_generations(key: &Key) -> bool {
     key.figure.starts_with("OLTP") && GENERATIONS.contains(&key.system.as_str())
 }
 
-/// At the loads that the previous generation reaches, the new one answers sooner; and it goes further.
+/// At the rates that the previous generation reaches, the new one has lower latency. The new one also reaches higher
+/// rates.
 #[test]
 fn the_new_generation_answers_sooner_over_a_wider_range() {
     let [new, old] = GENERATIONS;
@@ -176,7 +177,7 @@ fn the_new_generation_answers_sooner_over_a_wider_range() {
     }
 }
 
-/// With a cache, with the cache off, without one.
+/// Adapters with the cache on, with the cache off, and without a cache.
 const CACHES: [&str; 3] = ["57ce-gen3-cache-raid5", "57ce-gen3-nocache-raid5", "57b4-gen3-raid5"];
 
 fn is_about_the_cache(key: &Key) -> bool {
@@ -190,7 +191,8 @@ fn is_about_the_cache(key: &Key) -> bool {
         && [on, off].contains(&key.system.as_str())
 }
 
-/// The cache answers sooner at low depth, most where it hits (OLTP 3), and costs rate where nothing hits.
+/// The cache reduces latency at low depth, most for the workload with cache hits (OLTP 3). Without hits, it reduces
+/// the maximum rate.
 #[test]
 fn the_cache_pays_where_something_hits() {
     let [on, off, without] = CACHES;
@@ -231,7 +233,7 @@ fn is_about_raid_6(key: &Key) -> bool {
         })
 }
 
-/// Without a cache RAID 6 falls far behind RAID 5; with one it comes close.
+/// Without a cache, RAID 6 is much slower than RAID 5; with a cache, nearly as fast.
 #[test]
 fn raid_6_needs_a_cache() {
     if let Some(outcome) = simulated() {
@@ -253,7 +255,7 @@ fn scales(key: &Key) -> bool {
     key.figure == "disk scaling" && matches!(key.devices, Some(12 | 96))
 }
 
-/// 96 disks do at least nine tenths of eight times what 12 do, at every level.
+/// 96 disks have at least nine tenths of eight times the rate of 12 disks, at every RAID level.
 #[test]
 fn disks_scale_to_96() {
     if let Some(outcome) = simulated() {
@@ -279,7 +281,7 @@ fn is_prose(row: &Wanted) -> bool {
     row.key.figure == "prose"
 }
 
-/// The sentences about two generations: about twice.
+/// The values in the paper's text, that the new generation is about twice as fast, are met within 25 %.
 #[test]
 fn twice_the_previous_generation() {
     if let Some(outcome) = simulated() {
@@ -291,7 +293,7 @@ fn twice_the_previous_generation() {
     }
 }
 
-/// What the study says of the paper's conclusions.
+/// Verdicts on the paper's conclusions.
 #[test]
 fn the_conclusions() {
     let verdicts: Vec<&str> =

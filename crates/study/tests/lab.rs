@@ -1,4 +1,4 @@
-//! Runs of short studies, on machines that are quick to build.
+//! Runs short studies on small machines.
 
 use crate::small;
 
@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 
 const QUICK: Options = Options { threads: 1, ..Options::QUICK };
 
-/// The small study with disks, which take long enough that threads overlap, and whose figures depend
-/// on what is drawn.
+/// The small study with disks, whose simulations take long enough for threads to overlap, and whose results depend on
+/// random draws.
 fn disks() -> Study {
     let study = STUDY
         .replace("ramdisk-ddr3-16g", "hdd-15k-sas-80g")
@@ -23,8 +23,7 @@ fn disks() -> Study {
         .unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// Any number of threads gives the same figures, and another seed gives others. Two devices have
-/// the mean latency of one.
+/// Results do not depend on the number of threads, but on the seed. Two devices have the mean latency of one.
 #[test]
 fn threads_change_nothing() {
     let study = disks();
@@ -56,8 +55,8 @@ fn threads_change_nothing() {
     assert!((ours(2) / ours(1) - 1.0).abs() < 0.03, "{} for {}", ours(2), ours(1));
 }
 
-/// Closed forms of a device that does one I/O after the other in its submitter's own thread: depth
-/// adds nothing, two do twice as much, and a mix is time-sharing.
+/// Closed forms for a device that completes each I/O in the submitting thread: the rate does not depend on depth, two
+/// devices double it, and a mix shares the time.
 #[test]
 fn a_ram_disk_is_as_calculated() {
     let study = small();

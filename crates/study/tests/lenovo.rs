@@ -1,4 +1,4 @@
-//! Completeness of the flash DIMM study. No cell is simulated here.
+//! Checks the flash DIMM study for completeness. Simulates no cell.
 
 use crate::small;
 
@@ -21,7 +21,7 @@ const LARGE: [u32; 2] = [65_536, 1_048_576];
 const RANDOM: [&str; 3] = ["randread", "randwrite", "oltp67_33"];
 const SEQUENTIAL: [&str; 2] = ["seqread", "seqwrite"];
 
-/// Every combination of the paper's axes, written down independently of the study's file.
+/// All combinations of the paper's axes, listed independently of the study's file.
 fn combinations() -> BTreeSet<Point> {
     let mut all = BTreeSet::new();
     let mut put = |figure, workload: &str, block, depth, devices, metric| {
@@ -98,8 +98,8 @@ fn every_combination_is_there_once() {
     assert_eq!(study.rows.iter().filter(|row| row.panel.is_none()).count(), 1);
 }
 
-/// Each printed figure has a value of ours beside it, in the unit of the print; the fitted ones are
-/// few, and each names parameters whose files say so.
+/// Each published value has a simulated one, in the published unit. Few values are fitted, and each names parameters
+/// whose files list it as their source.
 #[test]
 fn every_printed_figure_has_ours() {
     let study = lenovo();
@@ -124,7 +124,7 @@ fn every_printed_figure_has_ours() {
     assert!(rows.iter().filter(|row| !printed(row)).all(|row| row["error"].is_null()));
 }
 
-/// Printed figures are rings wherever they are drawn, ours never; devices from 1 to 32 are on a logarithmic axis.
+/// Published values are always drawn as rings, and simulated ones never. An axis of 1 to 32 devices is logarithmic.
 #[test]
 fn printed_figures_differ_from_ours_in_shape() {
     let study = lenovo();
@@ -145,7 +145,7 @@ fn printed_figures_differ_from_ours_in_shape() {
     assert!(rings > 10 && over_devices > 1, "{rings} {over_devices}");
 }
 
-/// The largest rate is searched where a closed loop has it.
+/// The candidates for the highest rate include the largest depth.
 #[test]
 fn the_largest_rate_is_at_the_largest_depth() {
     let study = lenovo();

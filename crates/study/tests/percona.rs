@@ -1,5 +1,5 @@
-//! The study of flash DIMMs under sysbench, simulated with a twentieth of the operations: its printed figures, the
-//! findings of its text, and what its readers asked. With all operations, in a minute of CPU time:
+//! Simulates the study of flash DIMMs under sysbench with a twentieth of the operations, and checks the published
+//! values, the paper's findings, and questions of its readers. With all operations, in a minute of CPU time:
 //! `IODYNO_STUDY_OPS=1 cargo test --release -p iodyno-study --test it percona:: -- --nocapture`.
 
 use iodyno_ranks::Ranks;
@@ -7,7 +7,7 @@ use iodyno_study::{CellKey, Metric, Options, Outcome, Wanted, load, run};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-/// The rows that the tests need: what is printed, and some points of the pictures.
+/// The rows that the tests need: published values, and some points of the paper's charts.
 fn is_needed(row: &Wanted) -> bool {
     let Some(at) = row.at else { return true };
     let metric = row.metric;
@@ -45,7 +45,7 @@ fn simulated() -> &'static Outcome<'static> {
     })
 }
 
-/// Our value of one row in the program's own unit.
+/// Simulated value of one row, in the base unit.
 fn ours(figure: &str, system: &str, workload: &str, metric: Metric, threads: u32) -> f64 {
     let outcome = simulated();
     let is_it = |row: &Wanted| {
@@ -75,8 +75,8 @@ const CARD: &str = "iodrive2-785g";
 const FOUR: &str = "exflash-x4";
 const EIGHT: &str = "exflash-x8";
 
-/// Each within 10 %, on its wrong side where it is one-sided, and the threads exactly. But for one, whose cause
-/// `fuller_devices_write_less` has.
+/// Each simulated value is within 10 % of the published one, and numbers of threads are equal. Exception: the value
+/// that `fuller_devices_write_less` discusses.
 #[test]
 fn the_printed_figures() {
     let outcome = simulated();
@@ -105,8 +105,8 @@ fn the_printed_figures() {
     assert_eq!(scored, 10);
 }
 
-/// Reads get faster and their latency shorter with each step of modules, and do not vary; writes of eight modules are
-/// ahead of the card's. Each of the four-hour runs was shown to be stationary.
+/// Read latency decreases from the card to four and to eight modules. Eight modules write with lower latency than the
+/// card. All runs of four hours were stationary.
 #[test]
 fn hours_of_asynchronous_work() {
     let reads = |system| for_hours(system, "async randread", Metric::LatencyMean);
@@ -120,8 +120,8 @@ fn hours_of_asynchronous_work() {
     assert!(of_hours.map(|(_, row)| row.steady).all(|steady| steady == Some(true)));
 }
 
-/// Both arrays read faster than the card from 32 threads on. Past its peak the card's latency grows with the threads;
-/// that of eight modules follows later.
+/// Both arrays read faster than the card from 32 threads on. Beyond its maximum rate, the card's latency grows with
+/// the number of threads. For eight modules, this begins at more threads.
 #[test]
 fn reads_by_threads() {
     let reads = "sync randread";
@@ -136,7 +136,8 @@ fn reads_by_threads() {
     assert!(latency(CARD, reads, 128) > 1e6, "milliseconds");
 }
 
-/// Why milliseconds, where the device takes a fifth of one? Each of n threads waits for the n - 1 others: Little's law.
+/// Latencies of milliseconds, on devices that take a fifth of one, are due to queueing: by Little's law, each of n
+/// threads waits for the n - 1 others.
 #[test]
 fn milliseconds_are_queueing() {
     for system in [CARD, FOUR, EIGHT] {
@@ -151,7 +152,7 @@ fn milliseconds_are_queueing() {
     }
 }
 
-/// Writes end in buffers: 8 threads come near their peak, where reads reach less than half.
+/// Writes complete in buffers: 8 threads reach most of the maximum rate, while reads reach less than half.
 #[test]
 fn writes_need_few_threads() {
     for system in [CARD, FOUR, EIGHT] {
@@ -164,8 +165,8 @@ fn writes_need_few_threads() {
     assert!(writes(CARD) < writes(FOUR) && writes(CARD) < writes(EIGHT));
 }
 
-/// In the mix card and four modules are about equal at few threads, and the mean response times of all three are
-/// still near one another at 32; at 256 they are not.
+/// In the mix, card and four modules are about equally fast with few threads. Mean latencies of all three systems are
+/// similar at 32 threads, but not at 256.
 #[test]
 fn the_mix_by_threads() {
     for threads in [1, 4] {
@@ -180,9 +181,10 @@ fn the_mix_by_threads() {
     assert!(spread(32) < 1.25 && spread(256) > 1.3, "{} {}", spread(32), spread(256));
 }
 
-/// How full was it, and what then? The card writes 11 to 13 % less at 50 % than at 20 %, for its dies do the work; the
-/// modules write the same, since their driver threads are busy before their flash is. There the model misses the print
-/// (0.885), which speaks against that reading of the 1 GB/s; `catalog/studies/README.md` has what was tried.
+/// The card writes 11 to 13 % less at a fill level of 50 % than at 20 %, because its dies limit the rate. The modules
+/// write at the same rate, because their driver threads saturate before the flash. This contradicts the published
+/// ratio (0.885), and thus the model's interpretation of the 1 GB/s; `catalog/studies/README.md` lists the
+/// alternatives tried.
 #[test]
 fn fuller_devices_write_less() {
     let writes = |system, fill: &str| {
@@ -196,8 +198,8 @@ fn fuller_devices_write_less() {
     assert!((modules - 1.0).abs() < 0.02, "{modules}");
 }
 
-/// Fresh, the card writes faster than with half of it written over and over. Two cards are twice one; 16 and 32
-/// modules twice and four times eight.
+/// A fresh card writes faster than one half of which was overwritten repeatedly. Two cards have twice the rate of one,
+/// and 32 modules about twice that of 16.
 #[test]
 fn what_readers_asked() {
     let of = |figure: &str, system: &str, workload: &str| {
@@ -215,7 +217,7 @@ fn what_readers_asked() {
     }
 }
 
-/// What the study says of the paper's conclusions.
+/// Verdicts on the paper's conclusions.
 #[test]
 fn the_conclusions() {
     let verdicts: Vec<&str> =

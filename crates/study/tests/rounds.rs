@@ -1,5 +1,4 @@
-//! Rounds, threads, optima and long cells: closed forms of a RAM disk, and rules on cells without a
-//! machine.
+//! Tests rounds, threads, optima and long cells: closed forms for a RAM disk, and rules on synthetic cells.
 
 use crate::small;
 
@@ -95,8 +94,8 @@ fn ours(
     outcome.rows[at.unwrap_or_else(|| panic!("{figure} {workload} {metric:?}"))].ours
 }
 
-/// Threads scale up to the cores, depth does nothing; so the optimum is one operation for each core. A
-/// long cell there supports what the map's do not.
+/// The rate scales with threads up to the number of cores, and does not depend on depth. The optimum is therefore one
+/// operation per core. Only a long cell supports the 99.99th percentile there.
 #[test]
 fn a_ram_disk_scales_with_threads() {
     let study = study(STUDY, FIGURES);
@@ -126,8 +125,8 @@ fn a_ram_disk_scales_with_threads() {
     assert_eq!((cells, steady, outcome.rounds_max), (outcome.cells, cells, 5));
 }
 
-/// From forged cells, finds the fewest outstanding operations near the largest rate within the
-/// limit; if no rate is within it, the fewest of all.
+/// From synthetic cells, finds the fewest outstanding operations with a rate close to the maximum within the latency
+/// ceiling. If no cell is within the ceiling, finds the fewest of all.
 #[test]
 fn the_optimum_is_the_fewest_outstanding() {
     let study = study(STUDY, FIGURES);
@@ -165,8 +164,8 @@ fn workloads_together() {
     assert_eq!(found, [Some(100.0), Some(200.0), Some(1.5)]);
 }
 
-/// A drive that stops for its housekeeping does so once in every round of a long cell; and a fresh one is
-/// faster than one in steady state.
+/// A drive with housekeeping stalls has one stall in every round of a long cell. A fresh drive is faster than one in
+/// the steady state.
 #[test]
 fn long_cells_hold_what_is_rare() {
     let text = r#"schema = 1

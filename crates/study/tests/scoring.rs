@@ -1,4 +1,4 @@
-//! The rules of scoring on examples that were worked out by hand.
+//! Tests the rules of scoring on examples computed by hand.
 
 use crate::small;
 
@@ -7,7 +7,7 @@ use iodyno_study::published::{self, Figure};
 use iodyno_study::{Nearer, NullModel, Outcome, Provenance, Row, score};
 use small::{HEADER, near_print, small};
 
-/// A printed figure.
+/// A published value.
 fn figure(relation: &str, value: &str, resolution: &str, note: &str) -> Figure {
     let text = format!("{HEADER}F,s,w,,,,,m,{relation},{value},{resolution},1/s,table,{note}");
     let file = File {
@@ -43,7 +43,8 @@ fn only_what_lies_outside_the_print_counts() {
     near(score(1_850_000.0, &figure("~", "1840000", "", "")).outside, 5000.0 / 1_840_000.0);
 }
 
-/// On the wrong side beyond the rounding, on the right side beyond a tenth; the whole distance is told.
+/// Errors outside the interval begin beyond the rounding or, for the valid side of a bound, beyond a tenth. The plain
+/// error is reported, too.
 #[test]
 fn one_sided_figures_are_scored_on_both_sides() {
     let over = figure(">=", "3000", "", "");
@@ -71,7 +72,7 @@ fn flags_come_from_the_note() {
     assert!(!figure("=", "1", "", "best trade").is_flagged());
 }
 
-/// The row of a key, by a few words of it.
+/// Finds a row by a part of its key.
 fn row<'a>(
     outcome: &'a Outcome<'_>,
     figure: &str,
@@ -90,7 +91,7 @@ fn row<'a>(
     (row, wanted.basis)
 }
 
-/// The small study, with cells that are known: every rule at once.
+/// Applies all rules to the small study with known cells.
 #[test]
 fn the_small_study_by_hand() {
     let study = small();
@@ -171,7 +172,7 @@ fn the_small_study_by_hand() {
     assert_eq!(outcome.rows.len(), 6 + 6 + 6 + 5 + 1 + 1);
 }
 
-/// Strata hold each printed row once; nothing is scored that is flagged.
+/// Each row with a published value is in exactly one stratum. Flagged values are not scored.
 #[test]
 fn strata_add_up() {
     let study = small();

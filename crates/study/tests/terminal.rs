@@ -1,4 +1,4 @@
-//! The output of a study for people and for programs.
+//! Tests the output of a study as text and JSON.
 
 use crate::small;
 
@@ -24,7 +24,7 @@ fn a_small_study() {
     }
 }
 
-/// What a study file says moves no cursor and reorders nothing beside it.
+/// Text from a study file can't move the cursor or reverse the direction of adjacent text.
 #[test]
 fn texts_of_a_study_can_do_no_harm() {
     let mut study = small();
@@ -38,7 +38,7 @@ fn texts_of_a_study_can_do_no_harm() {
     );
 }
 
-/// Colours change no character and no place.
+/// Colours change neither characters nor positions.
 #[test]
 fn colours_are_only_colours() {
     let study = small();

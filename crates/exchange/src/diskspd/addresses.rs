@@ -1,4 +1,5 @@
-//! Addresses of a diskspd command line: uniform, distributed over shares of the target, sequential or strided.
+//! Converts the address options of a diskspd command line: random (`-r`), distributed (`-rdpct`), sequential or
+//! strided (`-s`).
 
 use super::Reading;
 use iodyno_workload::{Pattern, Percent, Spot};

@@ -1,4 +1,4 @@
-//! Block sizes and addresses of a job.
+//! Converts fio's block-size options (`bs`, `bsrange`, `bssplit`) and address distributions.
 
 use super::Note;
 use super::lines::Opt;
@@ -10,8 +10,8 @@ use iodyno_workload::{Pattern, Percent, Spot};
 /// Maximum number of block sizes that a `bsrange` may contain.
 const MAX_SIZES: u64 = 2048;
 
-/// Maximum number of zones of a distribution. It is one less than the maximum number of hot spots, because the
-/// space outside all zones becomes a further hot spot, without operations.
+/// Maximum number of zones of a distribution. It is one less than the maximum number of hot spots, because the space
+/// outside all zones becomes another hot spot with a share of 0.
 const MAX_ZONES: usize = 63;
 
 /// Sequential addresses, with one cursor per clone.
@@ -312,9 +312,8 @@ fn range_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     Ok(sizes)
 }
 
-/// Parses the `bssplit` of one kind of operation. Sizes without a percentage divide the remainder equally. As
-/// in fio, sizes are processed in ascending order: the last one gets what is missing, and anything above 100
-/// % is cut.
+/// Parses the `bssplit` of one kind of operation. Sizes without a percentage divide the remainder equally. As in fio,
+/// sizes are processed in ascending order: the last size gets any remainder to 100 %, and shares beyond 100 % are cut.
 fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     let mut sizes: Vec<(u64, Option<f64>)> = Vec::new();
     for part in text.split(':') {

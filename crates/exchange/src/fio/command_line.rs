@@ -1,5 +1,5 @@
-//! The words of fio's command line: options of the program, and jobs, which begin at `--name`. Options mean the same as
-//! in a job file. As with `getopt_long_only`, an option has one dash or two, and its name may be abbreviated to an
+//! Parses fio's command line: options of the program, and jobs, each from `--name` on. Job options mean the same as in
+//! a job file. As with `getopt_long_only`, an option has one or two dashes, and its name may be abbreviated to an
 //! unambiguous prefix.
 
 use super::Refusal;

@@ -1,4 +1,4 @@
-//! Timing of a job: rates, think times, and the limits at which it ends.
+//! Converts fio's rates, think times and job limits (`runtime`, `size`, `io_size`, `number_ios`, `loops`).
 
 use super::layout::Surround;
 use super::lines::Opt;

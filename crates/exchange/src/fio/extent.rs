@@ -1,5 +1,5 @@
-//! The part of a target that a job uses: its files and their sizes, the parts of its clones, and the alignment of
-//! addresses.
+//! Determines the part of a target that a job uses: its files with their sizes, the ranges of its clones (`numjobs`),
+//! and the alignment of addresses.
 
 use super::layout::{self, Part};
 use super::lines::Opt;

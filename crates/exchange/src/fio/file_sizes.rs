@@ -1,5 +1,5 @@
-//! The sizes of files that fio 3.33 draws from a range (`filesize=4k-1m`): its generators, seeds and rounding, so that
-//! each file has the same size here. Files that exist before the run are not considered.
+//! Reproduces the file sizes that fio 3.33 draws from a range (`filesize=4k-1m`), with fio's generators, seeds and
+//! rounding. Ignores files that exist before the run.
 
 use super::lines::Opt;
 use super::mix::{Blocks, Region, Walk, smallest};

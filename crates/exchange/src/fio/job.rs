@@ -1,4 +1,4 @@
-//! Converts the options of a section, with fio's meaning, to a workload.
+//! Converts one section of a fio job file to a job.
 
 use super::duration::Queue;
 use super::layout::{self, Surround, is_device};

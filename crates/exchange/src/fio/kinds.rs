@@ -1,4 +1,5 @@
-//! Kinds of operation that a job issues, and the order of its addresses: `rw`, `rwmixread`, zones and holes.
+//! Converts the operation mix of a job (`rw`, `rwmixread`) and its address order (`zonemode`, or a hole after each
+//! block as in `rw=write:8k`).
 
 use super::lines::Opt;
 use super::mix::{Blocks, Issued, KINDS, Mix, Walk};

@@ -1,5 +1,5 @@
-//! Groups of jobs that run at the same time, and the part of the target that each job uses: fio's files are placed side
-//! by side on the target. `extent.rs` and `duration.rs` define what a job does on its part.
+//! Divides the jobs of a file into groups that run at the same time, and places their files side by side on the
+//! target.
 
 use super::lines::Section;
 use super::number::count;
@@ -17,7 +17,7 @@ pub(super) struct Surround<'a> {
     pub(super) is_last: bool,
 }
 
-/// What a job needs to know about earlier jobs in the same job file.
+/// Facts about earlier jobs in the same job file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     /// Size of the job's file, bytes; None unless an earlier job defines it.
@@ -182,8 +182,8 @@ fn groups_by_job(sections: &[Section], groups: &[Group]) -> Vec<usize> {
     (0..sections.len()).map(of).collect()
 }
 
-/// For each job, what it needs to know about earlier jobs, and the bytes that it needs according to `space`.
-/// The size of a device is never known.
+/// For each job, the facts about earlier jobs, and the bytes that the job needs according to `space`. The size of a
+/// device is never known.
 pub(super) fn known_before(
     sections: &[Section],
     mut space: impl FnMut(usize, Before) -> Option<u64>,

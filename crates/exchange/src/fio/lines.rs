@@ -1,4 +1,5 @@
-//! The lines of a job file: sections with their options, `[global]`, comments, included files and variables.
+//! Parses the lines of a fio job file: sections with their options, `[global]`, comments, included files and
+//! variables.
 
 use super::options::canonical;
 use super::{Refusal, Surroundings};

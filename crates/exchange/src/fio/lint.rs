@@ -1,4 +1,4 @@
-//! Warnings about traps: settings whose effect the author of a job may not expect. `--lint` prints them.
+//! Warns about fio options with surprising effects. `--lint` prints the warnings.
 
 use super::layout::{self, Group, file_names};
 use super::lines::Section;

@@ -1,5 +1,4 @@
-//! The operations of a job: its kinds with their block sizes, the order of their addresses, and the files that they
-//! use.
+//! Types for the operations of a fio job: kinds with block sizes, order of addresses, and files.
 
 use iodyno_units::OpKind;
 use iodyno_workload::Block;

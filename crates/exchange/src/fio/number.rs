@@ -1,5 +1,5 @@
-//! fio's numbers: sizes and counts with suffixes by `kb_base`, and times. As fio 3.33 reads them: with the default
-//! base of 1024 `k`, `kb` and `ki` are 1024 and `kib` is 1000; with a base of 1000 it is the other way round.
+//! Parses fio's sizes, counts and times, as fio 3.33 does. With the default `kb_base=1024`, `k`, `kb` and `ki` are
+//! 1024 and `kib` is 1000. With `kb_base=1000`, `k`, `kb` and `ki` are 1000 and `kib` is 1024.
 
 /// Parses a size or a count: digits with an optional suffix. A count may have the suffix of a size: `10k` is
 /// 10240.

@@ -1,5 +1,5 @@
-//! Tables of fio's options: aliases, options without effect on results (noted), options that can't be honoured
-//! (refused), options that correspond to flags of the run, and options that other modules interpret.
+//! Tables of fio's options: aliases, supported options, options without effect on results, unsupported options, and
+//! options that correspond to flags of `iodyno run`.
 
 /// Alternative names of options, each with the canonical name.
 const ALIASES: &[(&str, &str)] = &[

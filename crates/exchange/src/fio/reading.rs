@@ -1,4 +1,4 @@
-//! Access to the options of one section by name, and collection of the refusals, notes and warnings about them.
+//! Looks up the options of one section by name, and collects errors, notes and warnings about the section.
 
 use super::layout::Before;
 use super::lines::{Opt, Place, Section};

@@ -1,4 +1,4 @@
-//! Cells of fio's jobs: threads that belong together, their logs, options, and figures.
+//! Builds one cell per fio job from its threads, logs and options.
 
 use super::Target;
 use super::failures::{count_failures, error_that_ended, has_latencies};
@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum CPU time of a thread, ns: 13 days. The sum of all threads fits in 64 bits.
 const CPU_NS_MAX: f64 = (1_u64 << 50) as f64;
-/// Number of characters of a name from a file that messages show.
+/// Maximum length of a quoted name in a message, characters.
 const QUOTE_CHARS: usize = 60;
-/// Difference of the run times of two directions, as a fraction, from which it is said.
+/// Relative difference between the run times of two directions or threads from which on a remark is made.
 const TIMES_APART: f64 = 0.02;
 /// Maximum number of simultaneous jobs that a cell names.
 const BESIDE_MAX: usize = 16;
@@ -27,22 +27,21 @@ const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "
 const FILE_ENGINES: [&str; 9] =
     ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "splice"];
 
-/// A job of fio, converted: where it ran, its options and its figures.
+/// A converted fio job.
 #[derive(Debug)]
 pub(super) struct JobCell {
     pub(super) target: Target,
     pub(super) options: Options,
     pub(super) cell: Cell,
-    /// fio's number of the jobs that ran at the same time.
+    /// fio's group number; jobs of one group ran at the same time.
     groupid: i64,
 }
 
-/// Name and version of the program.
 pub(super) fn program(output: &Output) -> String {
     crate::shared::about(&output.version)
 }
 
-/// Makes a cell of each job that has latencies.
+/// Builds a cell for each job that has latencies.
 ///
 /// # Errors
 /// No job has latencies; a log is damaged, or belongs to no job.
@@ -100,14 +99,14 @@ fn name(job: &Job) -> String {
     }
 }
 
-/// The name, with a number if another job has it.
+/// Returns `name`, with a number appended if it is in `taken`.
 fn unique(name: &str, taken: &BTreeSet<&str>) -> String {
     let numbered = (2..).map(|n| format!("{name}-{n}"));
     let mut names = [name.to_owned()].into_iter().chain(numbered);
     names.find(|name| !taken.contains(name.as_str())).unwrap_or_default()
 }
 
-/// Says which logs have no effect, and which latencies the others hold.
+/// Adds remarks on logs without effect, and on logs whose latencies include submission.
 fn about_logs(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
     let has = |kind| files.iter().any(|(of, _)| *of == kind);
     let is_each = |kind| {
@@ -127,7 +126,8 @@ fn about_logs(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
     }
 }
 
-/// Names of the other jobs that ran at the same time on the target; beyond [`BESIDE_MAX`] only their number.
+/// Names of other jobs that ran on the same target at the same time; beyond [`BESIDE_MAX`], only the number of further
+/// jobs.
 fn beside(made: &[JobCell], at: usize) -> Vec<String> {
     let own = &made[at];
     let is_beside = |(other, job): &(usize, &JobCell)| {
@@ -143,7 +143,7 @@ fn beside(made: &[JobCell], at: usize) -> Vec<String> {
     names
 }
 
-/// Makes the cell of a group. The inner error is the reason why the job can't be imported.
+/// Builds the cell of a group. The inner error is the reason why the job can't be imported.
 fn cell(
     output: &Output,
     group: &Group,
@@ -317,7 +317,7 @@ fn key(
     }
 }
 
-/// Rate that the options `rate_iops` or `rate` request of all threads, operations per second. None without.
+/// Requested rate of all threads together (`rate_iops` or `rate`), operations per second; None without these options.
 fn offered(group: &Group, options: &Options) -> Option<f64> {
     let mut rate = 0.0;
     for (at, (_, of)) in
@@ -352,7 +352,7 @@ fn target(job: &Job, options: &Options) -> Target {
     Target { name: crate::shared::name(&format!("{host}{name}")), kind }
 }
 
-/// Evidence, CPU time and end of a cell, as far as fio tells them.
+/// Sets the evidence, CPU time, and reason for the end of a cell, as far as fio reports them.
 fn circumstances(cell: &mut Cell, group: &Group, tool: OtherTool, options: &Options) {
     let direct = direct(options);
     let failed = error_that_ended(group, options);
@@ -392,7 +392,7 @@ fn direct(options: &Options) -> Option<bool> {
     given.or_else(|| FILE_ENGINES.contains(&engine).then_some(false))
 }
 
-/// Settings for display.
+/// Program and options of the job, for display.
 fn facts(cell: &Cell, options: &Options) -> BTreeMap<String, String> {
     let words: Vec<String> = options
         .iter()

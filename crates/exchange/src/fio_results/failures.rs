@@ -1,4 +1,4 @@
-//! Failed operations, and the errors that ended jobs.
+//! Counts failed operations of fio jobs, and finds errors that ended jobs.
 
 use super::group::Group;
 use super::output::{Job, Options};
@@ -6,7 +6,8 @@ use iodyno_measure::errors::errno_text;
 use iodyno_measure::{Cell, ErrorKind};
 use iodyno_units::OpKind;
 
-/// Error that ended a job of the group; None: none did, or fio was told to go on (`continue_on_error`).
+/// Error that ended a job of the group; None if there is none or if the job continued after errors
+/// (`continue_on_error`).
 pub(super) fn error_that_ended(group: &Group<'_>, options: &Options) -> Option<String> {
     // fio reports the first error of a job that went on in the same field.
     let goes_on = options.get("continue_on_error").is_some_and(|kinds| kinds != "none");
@@ -14,7 +15,7 @@ pub(super) fn error_that_ended(group: &Group<'_>, options: &Options) -> Option<S
     Some(errno_text(i32::try_from(error.error.unsigned_abs()).unwrap_or(i32::MAX)))
 }
 
-/// Whether fio has a latency of any operation.
+/// Whether fio recorded the latency of any operation.
 pub(super) fn has_latencies(group: &Group<'_>) -> bool {
     let of = |job: &&Job| {
         job.directions()
@@ -23,8 +24,8 @@ pub(super) fn has_latencies(group: &Group<'_>) -> bool {
     group.jobs.iter().any(of)
 }
 
-/// Counts the operations that failed, in the last interval. fio keeps the error of a job's first. `failed`: their number
-/// by kind, as far as it can be told.
+/// Counts failed operations in the last interval, all under the errno of a job's first failure, the only one that fio
+/// keeps. `failed`: number of failures by kind of operation, as far as known.
 pub(super) fn count_failures(
     cell: &mut Cell,
     group: &Group<'_>,

@@ -1,4 +1,4 @@
-//! Which entries of the JSON, and which logs, belong to one job.
+//! Assigns JSON entries and logs to fio jobs.
 
 use super::log::LogFile;
 use super::output::{Job, Output};
@@ -10,16 +10,16 @@ const THREADS_MAX: u32 = 4096;
 /// Minimum run time of a job from which its threads can be counted, ms.
 const LENGTH_MIN_MS: u64 = 200;
 
-/// Entries of the JSON that are threads of one job.
+/// JSON entries for the threads of one job.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) jobs: Vec<&'a Job>,
     pub(super) threads: u32,
-    /// fio's numbers of the threads, from 1.
+    /// fio's job numbers of the threads, from 1, as in the names of logs.
     pub(super) numbers: Range<u32>,
 }
 
-/// Consecutive entries with one name are the threads of `numjobs`.
+/// Groups consecutive entries with the same name and options, which are the threads of one job (`numjobs`).
 pub(super) fn groups(output: &Output) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for job in output.all_jobs() {
@@ -49,8 +49,8 @@ pub(super) fn groups(output: &Output) -> Vec<Group<'_>> {
     groups
 }
 
-/// Number of threads whose run times fio summed in an entry, which are more than `numjobs` if `group_reporting` sums
-/// several jobs; 0: the job was too short to tell.
+/// Number of threads summed in an entry, derived from its run time. Exceeds `numjobs` if `group_reporting` sums
+/// several jobs. 0: the job was too short to tell.
 pub(super) fn summed_threads(job: &Job) -> u32 {
     let longest_ms = job.directions().map(|(_, of)| of.runtime).max().unwrap_or(0);
     if longest_ms < LENGTH_MIN_MS {

@@ -1,8 +1,8 @@
-//! Latencies of fio as values with counts.
+//! Converts fio's latency bins or percentiles to latencies with counts.
 //!
-//! fio's bins are 64 per power of two, ours 128; the JSON names a bin by its middle (`plat_idx_to_val` in fio's
-//! `stat.c`). A value keeps the middle of fio's bin, so a percentile is fio's own within half of a bin, 0.8 %. Minimum,
-//! maximum and mean are exact.
+//! fio has 64 bins per power of two, and its JSON names a bin by its midpoint (`plat_idx_to_val` in fio's `stat.c`).
+//! Latencies keep these midpoints, so percentiles differ from fio's by at most half a bin, 0.8 %. Minimum, maximum and
+//! mean are exact.
 
 use super::output::Latency;
 use iodyno_measure::{Histogram, PERCENTILES};
@@ -19,9 +19,9 @@ const LAST_BIN_NS: u64 = (1 << 34) - (1 << 27);
 pub(super) struct Values {
     /// Latencies in ns, each with its number of operations, in ascending order.
     pub(super) counts: Vec<(u64, u64)>,
-    /// Exact sum of all latencies, ns; None: that of `counts`.
+    /// Exact sum of all latencies, ns; None: computed from `counts`.
     pub(super) sum_ns: Option<u128>,
-    /// Whether the latencies are upper bounds from percentiles.
+    /// Whether the latencies are upper bounds, derived from percentiles.
     pub(super) only_percentiles: bool,
 }
 
@@ -42,7 +42,7 @@ impl Values {
     }
 
     /// Latencies of `ops` operations from the bins of `json+`, or else from the percentiles. None if fio recorded
-    /// neither, or too few percentiles for those that reports show.
+    /// neither, or lacks a percentile that reports show.
     pub(super) fn of(latency: &Latency, ops: u64) -> Option<Self> {
         if latency.bins.values().any(|n| *n > 0) {
             Some(Self::of_bins(latency))
@@ -96,8 +96,8 @@ impl Values {
         Some(Self { counts, sum_ns: Some(sum_ns(latency, ops)), only_percentiles: true })
     }
 
-    /// Distributes the latencies over slots with the given counts, whose sum is [`Self::count`], so that each slot has
-    /// nearly the same distribution.
+    /// Distributes the latencies over slots so that all have nearly the same distribution. `slots`: operations per
+    /// slot; their sum is [`Self::count`].
     pub(super) fn dealt(&self, slots: &[u64]) -> Vec<Self> {
         let empty = Self { only_percentiles: self.only_percentiles, ..Self::default() };
         let mut dealt = vec![empty; slots.len()];
@@ -134,7 +134,7 @@ impl Values {
 }
 
 impl Values {
-    /// Gives intervals whose latencies are middles of bins the exact minimum, maximum and sum of all.
+    /// Corrects intervals made of bin midpoints so that their total minimum, maximum and sum are exact.
     pub(super) fn refine(&self, slots: &mut [Self]) {
         let (Some((min, _)), Some((max, _)), Some(sum_ns), false) =
             (self.counts.first(), self.counts.last(), self.sum_ns, self.only_percentiles)
@@ -172,7 +172,7 @@ impl Values {
         }
     }
 
-    /// Latencies of several jobs together.
+    /// Merges the latencies of several jobs.
     pub(super) fn merged(parts: &[Self]) -> Self {
         let mut all = BTreeMap::new();
         parts
@@ -193,13 +193,13 @@ fn part(sum: u128, ops: u64, all: u64) -> u128 {
     sum / all * u128::from(ops) + sum % all * u128::from(ops) / all
 }
 
-/// Whether a latency is in fio's bin with the given middle.
+/// Whether a latency is in fio's bin with the given midpoint.
 fn is_in_bin(middle_ns: u64, ns: u64) -> bool {
     let shift = (middle_ns | ((2 << BITS) - 1)).ilog2() - BITS;
     ns >> shift == middle_ns >> shift || middle_ns.min(ns) >= LAST_BIN_NS
 }
 
-/// Replaces one value of the lowest bin by the minimum, and one of the highest by the maximum.
+/// Replaces one latency of the lowest bin by the minimum, and one of the highest bin by the maximum.
 fn put_ends(counts: &mut Vec<(u64, u64)>, min: u64, max: u64) {
     let ops: u64 = counts.iter().map(|(_, n)| n).sum();
     if let Some(first) = counts.first_mut() {

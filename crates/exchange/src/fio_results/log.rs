@@ -1,5 +1,5 @@
-//! Log files of fio: `write_lat_log`, `write_iops_log`, `write_bw_log` and `write_hist_log`. The formats: "Log File
-//! Formats" in fio's `HOWTO.rst`, `flush_samples` and `flush_hist_samples` in its `iolog.c`.
+//! Parses fio's log files (`write_lat_log`, `write_iops_log`, `write_bw_log`, `write_hist_log`). Sources: "Log File
+//! Formats" in fio's `HOWTO.rst`; `flush_samples` and `flush_hist_samples` in fio's `iolog.c`.
 
 use iodyno_catalog::Problem;
 use iodyno_units::OpKind;
@@ -11,13 +11,13 @@ const TIME_MS_MAX: u64 = 1 << 42;
 /// A log file of fio.
 #[derive(Clone, Debug)]
 pub struct LogFile {
-    /// Path of the file, from which the kind of log and the number of the job are taken.
+    /// Path of the file. The file name, such as `NAME_clat.1.log`, determines the kind of log and the job.
     pub origin: String,
-    /// Text of the file.
+    /// Unparsed contents of the file.
     pub text: String,
 }
 
-/// Kind of a log, from its name.
+/// Kind of a log, according to its file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogKind {
     CompletionLatency,
@@ -45,11 +45,11 @@ pub(super) struct Row<'a> {
 }
 
 impl LogFile {
-    /// Kind of the log and number of its job, from 1; None: the log is of all jobs. `name_clat.1.log` is the log of
+    /// Kind of the log and number of its job, from 1 (None: all jobs). For example, `name_clat.1.log` has the
     /// completion latencies of job 1.
     ///
     /// # Errors
-    /// The name is none that fio gives.
+    /// The file name is not one of fio's.
     pub(super) fn kind(&self) -> Result<(LogKind, Option<u32>), Problem> {
         let name = Path::new(&self.origin).file_name().map(|name| name.to_string_lossy());
         let name = name.unwrap_or_default();
@@ -103,7 +103,7 @@ impl LogFile {
         })
     }
 
-    /// Problem in a line of the file.
+    /// Creates an error for a line of the file.
     pub(super) fn wrong(&self, line: usize, message: impl Into<String>) -> Problem {
         Problem::new(format!("{}:{line}", self.origin), message)
     }
@@ -142,8 +142,8 @@ fn histogram_row(line: &str) -> Option<Row<'_>> {
 /// Number of bins of a row of a histogram log without coarseness: 29 groups of 64.
 const BINS: usize = 29 << 6;
 
-/// Latencies of a row of a histogram log: middles of the bins in ns, each with its count. None if a count is not a
-/// number, or the bins are coarse.
+/// Latencies of a row of a histogram log: midpoints of the bins in ns, each with its count. None if a count is not a
+/// number, or the number of bins is wrong (`log_hist_coarseness`).
 pub(super) fn bins(counts: &str) -> Option<Vec<(u64, u64)>> {
     let mut values = Vec::new();
     let mut bins = 0;
@@ -157,7 +157,7 @@ pub(super) fn bins(counts: &str) -> Option<Vec<(u64, u64)>> {
     (bins == BINS).then_some(values)
 }
 
-/// Middle of a bin of fio, ns (`plat_idx_to_val` in `stat.c`).
+/// Midpoint of a fio bin, ns (`plat_idx_to_val` in `stat.c`).
 fn middle_ns(bin: u64) -> u64 {
     if bin < 128 {
         return bin;

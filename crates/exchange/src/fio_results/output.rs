@@ -1,4 +1,4 @@
-//! The JSON that fio prints: finds it among other text, and parses the parts that are imported.
+//! Finds fio's JSON output in a text, and parses the imported fields.
 
 use iodyno_catalog::Problem;
 use iodyno_units::OpKind;
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 /// Maximum number of entries in `jobs` or `client_stats`.
 const JOBS_MAX: usize = 4096;
-/// Maximum number of operations of a direction of a job. With [`JOBS_MAX`] jobs their sum fits in 64 bits.
+/// Maximum number of operations per job and direction. The sum over [`JOBS_MAX`] jobs fits in 64 bits.
 const OPS_MAX: u64 = 1 << 44;
-/// Maximum amount of data of a direction of a job, bytes: 2 PiB. With [`JOBS_MAX`] jobs their sum fits in 64 bits.
+/// Maximum amount of data per job and direction, bytes: 2 PiB. The sum over [`JOBS_MAX`] jobs fits in 64 bits.
 const BYTES_MAX: u64 = 1 << 51;
 /// Maximum run time, ms: 34 years.
 const TIME_MS_MAX: u64 = 1 << 40;
@@ -24,47 +24,47 @@ const BINS_MAX: usize = 29 << 6;
 /// Options by name. fio omits options that were given without a value.
 pub(super) type Options = BTreeMap<String, String>;
 
-/// An output of fio: of `--output-format=json` or `json+`.
+/// fio's output with `--output-format=json` or `json+`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Output {
     #[serde(rename = "fio version")]
     pub(super) version: String,
-    /// Time of the output, s since 1970.
+    /// Time at which fio printed the output, s since 1970.
     #[serde(default)]
     timestamp: u64,
-    /// Time of the output, ms since 1970; 0 in fio before 3.0.
+    /// Time at which fio printed the output, ms since 1970; 0 before fio 3.0.
     #[serde(default)]
     timestamp_ms: u64,
     #[serde(rename = "global options", default)]
     pub(super) global: Options,
     #[serde(default)]
     jobs: Vec<Job>,
-    /// Jobs of `fio --client`, and their sum, `All clients`.
+    /// Jobs of `fio --client`, and the entry `All clients`, their sum.
     #[serde(default)]
     client_stats: Vec<Job>,
     #[serde(default)]
     pub(super) disk_util: Vec<Disk>,
 }
 
-/// A block device that fio watched.
+/// A block device in fio's `disk_util`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Disk {
     pub(super) name: String,
 }
 
-/// A job, or with `group_reporting` a group of jobs under the name and options of the first.
+/// A job. With `group_reporting`, a group of jobs under the name of the first one.
 #[derive(Debug, Deserialize)]
 pub(super) struct Job {
     pub(super) jobname: String,
     #[serde(default)]
     pub(super) groupid: i64,
-    /// errno of the error that ended the job, or of the first failed operation, with `continue_on_error`; 0: none.
+    /// errno of the error that ended the job or, with `continue_on_error`, of the first failed operation; 0: none.
     #[serde(default)]
     pub(super) error: i32,
     /// Time since the start of fio, s.
     #[serde(default)]
     pub(super) elapsed: u64,
-    /// Start of the job, ms since 1970; since fio 3.34.
+    /// Start of the job, ms since 1970; None before fio 3.34.
     #[serde(rename = "job_start")]
     pub(super) start: Option<u64>,
     #[serde(rename = "job options", default)]
@@ -74,7 +74,7 @@ pub(super) struct Job {
     pub(super) write: Option<Direction>,
     pub(super) trim: Option<Direction>,
     pub(super) sync: Option<Sync>,
-    /// Sum of the directions, with `unified_rw_reporting`.
+    /// Sum of all directions; only present with `unified_rw_reporting`.
     pub(super) mixed: Option<IgnoredAny>,
     /// Run time, summed over the threads, ms.
     #[serde(rename = "job_runtime", default)]
@@ -85,7 +85,7 @@ pub(super) struct Job {
     /// CPU time in the kernel, % of `runtime`.
     #[serde(default)]
     pub(super) sys_cpu: f64,
-    /// Failed operations, with `continue_on_error`.
+    /// Number of failed operations; 0 without `continue_on_error`.
     #[serde(default)]
     pub(super) total_err: u64,
 }
@@ -97,13 +97,13 @@ pub(super) struct Direction {
     pub(super) total_ios: u64,
     /// Run time, ms.
     pub(super) runtime: u64,
-    /// From the end of submission to completion.
+    /// Completion latency: from the end of submission to completion.
     pub(super) clat_ns: Option<Latency>,
-    /// From before submission to completion.
+    /// Total latency: from before submission to completion.
     pub(super) lat_ns: Option<Latency>,
 }
 
-/// Syncs of a job, such as of `fsync=8`.
+/// Syncs of a job, for example due to `fsync=8`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sync {
     pub(super) total_ios: u64,
@@ -117,12 +117,12 @@ pub(super) struct Latency {
     pub(super) min: u64,
     pub(super) max: u64,
     pub(super) mean: f64,
-    /// Number of values; `None`: this version of fio does not print it.
+    /// Number of recorded latencies; `None`: this version of fio does not print it.
     #[serde(rename = "N")]
     pub(super) count: Option<u64>,
-    /// Value of each percentile, ns; empty without `clat_percentiles` or `lat_percentiles`.
+    /// Latency at each percentile, ns; empty without `clat_percentiles` or `lat_percentiles`.
     pub(super) percentile: BTreeMap<String, u64>,
-    /// Number of values per bin, by the middle of the bin, ns; empty without `json+`.
+    /// Number of latencies per bin, by the midpoint of the bin, ns; empty without `json+`.
     pub(super) bins: BTreeMap<u64, u64>,
 }
 
@@ -131,11 +131,11 @@ pub(super) fn is_in(text: &str) -> bool {
     text.contains("\"fio version\"")
 }
 
-/// Parses the last complete output in a text: `--status-interval` prints one per interval, and `json,normal` prints text
-/// around it. Also returns remarks.
+/// Parses the last complete JSON output in a text, which may contain several (`--status-interval`) or other text
+/// (`json,normal`). Also returns remarks.
 ///
 /// # Errors
-/// There is none, it is damaged, or of fio before 3.0; a number is out of range.
+/// No output is found, or it is damaged or from a fio before 3.0, or a number is out of range.
 pub(super) fn last(origin: &str, text: &str) -> Result<(Output, Vec<String>), Problem> {
     let (mut found, mut count, mut from) = (None, 0_u64, 0);
     let mut remarks = Vec::new();
@@ -216,7 +216,7 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Name of a number that is out of range.
+/// Name of the first number that is out of range.
 fn out_of_range(job: &Job) -> Option<&'static str> {
     let time_ms = job.runtime.max(job.elapsed.saturating_mul(1000));
     // The sum over the threads.
@@ -252,7 +252,7 @@ fn out_of_range(job: &Job) -> Option<&'static str> {
 }
 
 impl Job {
-    /// Directions in which the job moved data, with their kind of operation.
+    /// Directions (reads, writes, trims) that the output contains, with their kind of operation.
     pub(super) fn directions(&self) -> impl Iterator<Item = (OpKind, &Direction)> {
         let all =
             [(OpKind::Read, &self.read), (OpKind::Write, &self.write), (OpKind::Trim, &self.trim)];
@@ -261,13 +261,13 @@ impl Job {
 }
 
 impl Output {
-    /// Jobs in the order of the file, without the sum of all clients.
+    /// Jobs in the order of the file, without the entry `All clients`.
     pub(super) fn all_jobs(&self) -> impl Iterator<Item = &Job> + Clone {
         let of_clients = self.client_stats.iter().filter(|job| job.jobname != "All clients");
         self.jobs.iter().chain(of_clients)
     }
 
-    /// Time of the output, ms since 1970.
+    /// Time at which fio printed the output, ms since 1970.
     pub(super) fn ended_ms(&self) -> u64 {
         match self.timestamp_ms {
             0 => self.timestamp.saturating_mul(1000),
@@ -275,7 +275,7 @@ impl Output {
         }
     }
 
-    /// Value of an option of a job, or of all jobs.
+    /// Value of an option, from the job or else from the global options.
     pub(super) fn option<'a>(&'a self, job: &'a Job, name: &str) -> Option<&'a str> {
         job.options.get(name).or_else(|| self.global.get(name)).map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! Intervals of a job: its latencies, divided by what its logs tell.
+//! Distributes the latencies of a fio job over time intervals according to its logs.
 
 use super::latency::Values;
 use super::log::{LogFile, LogKind, Row, bins};
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 /// Maximum number of intervals of a job. A longer job gets longer intervals.
 const INTERVALS_MAX: u64 = 10_000;
-/// Interval of a log with a row per I/O, ms, and that of a job of a minute and more.
+/// Interval for logs with a row per I/O, ms: for jobs shorter than a minute, for longer jobs.
 const INTERVAL_MS: [u64; 2] = [100, 1000];
-/// A log may tell this much more than the JSON, as a fraction, because its windows are rounded.
+/// Maximum relative excess of a log's total over the JSON's. Rounded windows cause a small excess.
 const EXCESS_MAX: f64 = 0.05;
-/// Maximum difference between the operations of a log with a row per I/O and those of the JSON, as a fraction.
+/// Maximum relative difference in the number of operations between a log with a row per I/O and the JSON.
 const MISSING_MAX: f64 = 0.01;
 
-/// Maximum number of intervals, beside its own, over which the operations of a late row of a histogram log are spread.
+/// Maximum number of further intervals over which the operations of a late row of a histogram log are spread.
 const LATE_SLOTS_MAX: usize = 64;
 
-/// One kind of operation of a job, by its JSON.
+/// Totals of one kind of operation, from the job's JSON.
 #[derive(Debug)]
 pub(super) struct Totals {
     pub(super) kind: OpKind,
@@ -27,38 +27,39 @@ pub(super) struct Totals {
     pub(super) ops: u64,
     pub(super) failed: u64,
     pub(super) bytes: u64,
-    /// None: fio recorded no distribution.
+    /// Latencies; None: fio recorded no distribution.
     pub(super) values: Option<Values>,
-    /// Bins of `json+`; empty without.
+    /// Latency bins, by midpoint in ns; empty without `json+`.
     pub(super) bins: BTreeMap<u64, u64>,
 }
 
-/// The logs of one job, with the length of its window and of its intervals.
+/// The logs of one job, with the durations of the measurement and of an interval.
 #[derive(Debug)]
 pub(super) struct Logs<'a> {
     files: Vec<(LogKind, &'a LogFile)>,
     window_ms: u64,
     interval_ms: u64,
-    /// Length of a row's window by fio's options, ms.
+    /// Time window of a log row, ms; 0: one row per I/O.
     averaged_ms: u64,
     has_maxima: bool,
-    /// Subtracted from all times, which begin before a ramp, or in 1970 with `log_unix_epoch`, ms.
+    /// Offset subtracted from all log times, ms: they count from the start of the ramp, or from 1970 with
+    /// `log_unix_epoch`.
     shift_ms: u64,
 }
 
-/// Intervals of one kind of operation.
+/// Statistics of one kind of operation, by interval.
 #[derive(Debug)]
 pub(super) struct Divided {
     pub(super) intervals: Vec<ClassStats>,
-    /// Whether the latencies of each interval are unknown.
+    /// Whether the latencies per interval are unknown, so that all intervals have the overall distribution.
     pub(super) is_spread: bool,
-    /// Whether latencies are upper bounds from percentiles.
+    /// Whether latencies are upper bounds, derived from percentiles.
     pub(super) is_by_percentiles: bool,
     pub(super) remark: Option<String>,
 }
 
 impl<'a> Logs<'a> {
-    /// `averaged_ms`: `log_avg_msec` or `log_hist_msec`, 0: none.
+    /// `averaged_ms`: value of `log_avg_msec` or `log_hist_msec`; 0: not set.
     ///
     /// # Errors
     /// A damaged row.
@@ -105,12 +106,12 @@ impl<'a> Logs<'a> {
         (self.window_ms / self.interval_ms + u64::from(has_rest)).max(1) as usize
     }
 
-    /// Index of the interval at a time since the start of the window.
+    /// Index of the interval that contains a time, ms since the start of the measurement.
     fn slot(&self, time_ms: u64) -> usize {
         ((time_ms / self.interval_ms) as usize).min(self.count() - 1)
     }
 
-    /// Rows of one kind of log about one kind of operation.
+    /// Rows for one kind of operation in all logs of one kind.
     fn rows(
         &self,
         log: LogKind,
@@ -128,11 +129,11 @@ impl<'a> Logs<'a> {
         })
     }
 
-    /// Divides one kind of operation by the best log: one with each I/O, else one of histograms, else one of rates.
-    /// None: neither the JSON nor a log tells the latencies.
+    /// Divides one kind of operation into intervals by the best log: one with each I/O, else histograms, else rates.
+    /// None if the latencies are unknown.
     ///
     /// # Errors
-    /// A damaged row; a log that is not of this job.
+    /// A damaged row, or a log from another job.
     pub(super) fn divide(&self, of: &Totals) -> Result<Option<Divided>, Problem> {
         for log in [LogKind::CompletionLatency, LogKind::TotalLatency] {
             if let Some(divided) = self.by_each_io(log, of)? {
@@ -272,7 +273,7 @@ impl<'a> Logs<'a> {
         Ok(Some(Divided { intervals, is_spread: false, is_by_percentiles: false, remark: None }))
     }
 
-    /// Share of each interval of the operations, by a log of rates. None without such a log.
+    /// Weight of each interval according to a log of rates; None without such a log.
     fn weights(&self, log: LogKind, of: &Totals) -> Result<Option<Vec<f64>>, Problem> {
         let is_bytes = log == LogKind::Bandwidth;
         let total = if is_bytes { of.bytes } else { of.ops } as f64;
@@ -319,7 +320,7 @@ impl<'a> Logs<'a> {
         Ok(Some(weights))
     }
 
-    /// Adds a rate during a time to the weights of intervals.
+    /// Adds the time from `from_ms` to `to_ms` at rate `per_ms` to the weights of its intervals.
     fn add(&self, weights: &mut [f64], from_ms: u64, to_ms: u64, per_ms: f64) {
         let mut at_ms = from_ms;
         while at_ms < to_ms {
@@ -333,7 +334,7 @@ impl<'a> Logs<'a> {
     }
 }
 
-/// Length of the first window of logs with windows, ms; 0 for logs with a row per I/O.
+/// Length of the first window, ms; 0 for logs with a row per I/O.
 fn window_of(files: &[(LogKind, &LogFile)], has_maxima: bool) -> u64 {
     let first = |(kind, file): &(LogKind, &LogFile)| {
         let row = file.rows(*kind, has_maxima).next()?.ok()?;
@@ -348,7 +349,7 @@ fn of_another_job(file: &LogFile, line: usize, ops: u64, of: &Totals) -> Problem
     file.wrong(line, words).with_help("import logs together with the JSON of the same job")
 }
 
-/// Whole numbers with the given sum, nearly proportional to weights.
+/// Whole numbers with the sum `sum`, nearly proportional to `weights`.
 fn whole(weights: &[f64], sum: u64) -> Vec<u64> {
     let all: f64 = weights.iter().sum();
     let (mut up_to, mut before) = (0.0, 0);
@@ -367,7 +368,7 @@ fn whole(weights: &[f64], sum: u64) -> Vec<u64> {
     counts
 }
 
-/// Adds bytes to histograms, proportional to their counts.
+/// Distributes `bytes` over the intervals, in proportion to their numbers of operations.
 fn with_bytes(histograms: Vec<Histogram>, bytes: u64) -> Vec<ClassStats> {
     let counts: Vec<f64> = histograms.iter().map(|of| of.count() as f64).collect();
     let stats = |(service, bytes)| ClassStats { bytes, service, ..ClassStats::default() };

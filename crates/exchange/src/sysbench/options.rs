@@ -1,5 +1,5 @@
-//! Tables of the options of sysbench and its `fileio` test: options that have an effect, with their defaults, and
-//! options that do not change results; and the test modes.
+//! Tables of sysbench's options: supported ones with their defaults, and those without effect on results. Also the
+//! test modes of `fileio`.
 
 /// Supported options, with their defaults.
 pub(super) const HONOURED: &[(&str, &str)] = &[

@@ -1,4 +1,4 @@
-//! Access to the options of a sysbench command line by name: values, positions, notes and refusals.
+//! Looks up the options of a sysbench command line by name, and collects errors and notes about the line.
 
 use super::options::{ALIASES, HONOURED, NOTED};
 use crate::command_line::Word;

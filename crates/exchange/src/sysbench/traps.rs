@@ -1,4 +1,4 @@
-//! Warnings about traps in sysbench command lines: settings whose effect the author may not expect.
+//! Warns about sysbench options with surprising effects.
 
 use super::Reading;
 use super::options::Mode;

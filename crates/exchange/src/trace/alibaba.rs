@@ -1,4 +1,5 @@
-//! Alibaba's block traces of 2020: device, `R` or `W`, offset and length in bytes, time in microseconds since 1970.
+//! Parses Alibaba's block traces of 2020: device, `R` or `W`, offset and length in bytes, time in microseconds since
+//! 1970.
 //!
 //! Source: README.md of github.com/alibaba/block-traces, "Schema", `io_traces.csv`.
 

@@ -1,9 +1,9 @@
-//! The text that blkparse prints by default: `device cpu sequence time process action RWBS sector + sectors [name]`.
+//! Parses blkparse's default text output: `device cpu sequence time process action RWBS sector + sectors [name]`.
 //!
 //! Operations are the events `Q` (queued) or `D` (issued); `in_flight.rs` matches completions (`C`) to them. A number
 //! other than 0 in brackets after a completion is an error. An operation that was put back into its queue (`R`) and
-//! issued again counts once, at its last issue. The tables after the events, from the first `CPU` or `Total` on, are
-//! not read.
+//! issued again counts once, at its last issue. Reading stops at the summary tables, which begin with `CPU` or
+//! `Total`.
 //!
 //! Source: the manual page blkparse(1), "OUTPUT DESCRIPTION" and "DEFAULT FORMAT", of blktrace.
 

@@ -1,5 +1,5 @@
-//! CloudPhysics' traces of virtual SCSI disks: records of 32 bytes (version 1) or 40 (version 2), or their CSV of
-//! libCacheSim, `version,time,op,size,lbn`, in whole seconds.
+//! Parses CloudPhysics' traces of virtual SCSI disks: binary records of 32 bytes (version 1) or 40 bytes (version 2),
+//! or libCacheSim's CSV of them, `version,time,op,size,lbn`, with times in whole seconds.
 //!
 //! | field | version 1, at | version 2, at |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | time in microseconds, 64 bits | 24 | 24 |
 //! | response time in microseconds, 64 bits | - | 32 |
 //!
-//! Source: `vscsi.h`, its reader, and `data/cloudPhysicsIO.csv` of github.com/1a1a11a/libCacheSim; operation codes from
-//! SBC-3. A file holds one disk.
+//! Source: `vscsi.h`, its reader, and `data/cloudPhysicsIO.csv` of github.com/1a1a11a/libCacheSim; operation codes
+//! from SBC-3. A file holds one disk.
 
 use super::fields::{self, Clock, Fields, is_whole};
 use super::rwbs::SECTOR_BYTES;

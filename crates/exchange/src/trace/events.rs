@@ -1,16 +1,18 @@
-//! Events of the kernel's block layer as text: ftrace's `trace` and `trace_pipe`, `trace-cmd report` and `perf script`.
+//! Parses block-layer events of the Linux kernel as text from ftrace (`trace`, `trace_pipe`), `trace-cmd report` or
+//! `perf script`.
 //!
 //! ```text
 //!   fio-1234    [003] .....   675.000012: block_rq_issue: 8,0 W 4096 () 2048 + 8 none,0,0 [fio]
 //!   fio  1234 [003]   675.000012: block:block_rq_complete: 8,0 W () 2048 + 8 none,0,0 [0]
 //! ```
 //!
-//! Columns are read from the time on: seconds, the event, and then the device, RWBS, in an issue the bytes, the
-//! command, sector + sectors, and last the process or the error. Operations are the events `block_rq_issue`; with
-//! `--action queue`, the default, they are `block_bio_queue` if the first such event is of that kind. Completions are
-//! `block_rq_complete`, and for queued operations also `block_bio_complete`.
+//! Columns are read from the time on: seconds, event, device, RWBS, bytes (issues only), command, sector + sectors,
+//! and last the process or the error. Operations are `block_rq_issue` events. With `--action queue`, the default, they
+//! are `block_bio_queue` events instead if the first such event is of that kind. Completions are `block_rq_complete`
+//! events, and for queued operations also `block_bio_complete`.
 //!
-//! Source: `TP_printk` of each event in Linux's `include/trace/events/block.h`, without and with priorities (from 6.8).
+//! Source: `TP_printk` of each event in Linux's `include/trace/events/block.h`, without and with priorities (from
+//! 6.8).
 
 use super::blkparse::is_error;
 use super::fields::{Clock, decimal};

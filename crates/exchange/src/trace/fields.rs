@@ -1,4 +1,4 @@
-//! Fields of comma-separated lines, decimal numbers, and clocks with an arbitrary origin.
+//! Parses comma-separated fields and decimal numbers, and converts times of clocks with an arbitrary origin.
 
 use super::Sink;
 

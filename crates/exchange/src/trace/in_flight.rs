@@ -1,8 +1,8 @@
-//! Operations of an event trace that wait for their completion.
+//! Matches the completions of an event trace to operations.
 //!
-//! A completion belongs to the latest waiting operation of the same device, start, length and kind. One completion
-//! covers all queued operations that were merged, if they fill its range without a gap. A completion of the first part
-//! of an operation leaves the rest to later completions. Any other completion gives no response time.
+//! A completion belongs to the latest pending operation with the same device, start, length and kind. It can also
+//! cover several merged operations that fill its range without a gap, or only the first part of an operation. Any
+//! other completion is counted as unmatched.
 
 use iodyno_units::OpKind;
 use iodyno_workload::trace::TraceBuilder;

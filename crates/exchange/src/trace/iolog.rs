@@ -1,7 +1,8 @@
-//! fio's iolog. Version 3: `microseconds file action [offset length]`. Version 2 has no times, but `wait` lines.
+//! Parses fio's iolog. Lines of version 3 are `microseconds file action [offset length]`. Version 2 has no times, but
+//! `wait` lines.
 //!
-//! A `wait` of version 2 is in milliseconds from the start, as fio executes it, although its manual says microseconds
-//! since the previous wait. The lines after it are due at that time.
+//! A `wait` of version 2 is in milliseconds since the start, as fio executes it, although fio's manual says
+//! microseconds since the previous wait. Subsequent lines are due at that time.
 
 use super::sink::Traced;
 use super::{Lines, Sink, number};

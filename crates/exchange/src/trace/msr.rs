@@ -1,5 +1,5 @@
-//! The CSV of MSR Cambridge, in the form of SNIA's IOTTA repository: time, host, disk, type, offset, size, response
-//! time. Times are in ticks of 100 ns since the year 1601; the response time is in ticks, too.
+//! Parses the CSV of the MSR Cambridge traces, as published by SNIA's IOTTA repository: time, host, disk, type,
+//! offset, size, response time. Times are ticks of 100 ns since the year 1601. The response time is in ticks, too.
 //!
 //! Source: README.txt of trace set 387 of SNIA's IOTTA repository.
 

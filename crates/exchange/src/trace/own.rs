@@ -1,5 +1,5 @@
-//! Traces in iodyno's own format, which `iodyno run --record-trace` writes: reading and writing of the text.
-//! `docs/formats/trace.md` describes it.
+//! Reads and writes iodyno's own trace format, the output of `iodyno run --record-trace`. `docs/formats/trace.md`
+//! describes the format.
 //!
 //! ```text
 //! iodyno trace 1
@@ -50,8 +50,8 @@ pub fn head<'a>(targets: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// Appends the line for the start of operation `op` at `at_ns`. If `op` is None: for the completion of
-/// operation `id` at `at_ns`.
+/// Appends the line for an event of operation `id` at `at_ns`: its start if `op` is given, its completion if `op` is
+/// None.
 pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     let OwnId { target, worker, number } = id;
     let _ = match op {
@@ -67,7 +67,7 @@ pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     };
 }
 
-/// Formats the last line of a trace, which contains the number of operations.
+/// Formats the last line of a trace, which states the number of operations.
 pub fn tail(operations: u64) -> String {
     format!("end {operations}\n")
 }

@@ -1,4 +1,5 @@
-//! Recognises the format of a file by its first bytes or its first line, and refuses some known files by name.
+//! Recognises the format of a trace by the first bytes or the first line of the file. For known unsupported formats,
+//! returns an error that names the format.
 
 use super::{
     Format, Lines, Selection, alibaba, biosnoop, blkparse, cloudphysics, events, iolog, msr, own,

@@ -1,5 +1,5 @@
-//! The letters of RWBS, and events of the block layer as operations: for blkparse's text, ftrace, perf and biosnoop.
-//! The kernel writes the letters in `blk_fill_rwbs` (`kernel/trace/blktrace.c`).
+//! Decodes the RWBS field of block-layer events in the text of blkparse, ftrace, perf and biosnoop, and adds the
+//! events to a trace. The kernel formats the field in `blk_fill_rwbs` (`kernel/trace/blktrace.c`).
 
 use super::Sink;
 use super::in_flight::{InFlight, Place};

@@ -1,13 +1,12 @@
-//! Reads records of `iodyno serve --record` as traces: the requests of clients, with their times. Faults are left out.
-//! The crate `live` writes records, and replays them on the emulated machine itself.
+//! Reads the client requests recorded by `iodyno serve --record` as a trace. Injected faults are left out.
 
 use super::sink::Traced;
 use super::{Lines, Sink, number, own};
 use std::collections::HashMap;
 
-/// Prefix of the first line of a record, in any version of the format.
+/// Prefix of the first line of a recording, in any version of the format.
 pub(super) const FIRST_WORDS: &str = "iodyno record ";
-/// First lines of the versions that are read.
+/// First lines of the supported versions.
 pub(super) const FIRST: [&str; 2] = ["iodyno record 2", "iodyno record 3"];
 
 #[derive(Default)]

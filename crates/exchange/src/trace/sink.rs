@@ -1,4 +1,4 @@
-//! Collects the operations of a trace file: keeps those of the selection, and counts everything else.
+//! Collects the selected operations of a trace file, and counts omitted lines.
 
 use super::Selection;
 use iodyno_units::OpKind;
@@ -44,7 +44,8 @@ pub(super) struct Sink<'a> {
     /// usually on the same one.
     part: Option<(String, u16)>,
     /// Whether an operation on an unselected file or device was read; and whether a selected file or device first
-    /// occurred after it, so that its place on the target differs from a replay of the whole trace.
+    /// occurred after such an operation, and thus has a different offset on the target than in a replay of the whole
+    /// trace.
     others: (bool, bool),
     pub(super) other_names: Vec<String>,
     pub(super) left_out: BTreeMap<String, u64>,
@@ -73,7 +74,7 @@ impl<'a> Sink<'a> {
         only.is_empty() && from_ns.is_none() && to_ns.is_none()
     }
 
-    /// Whether a selected file or device has another place on the target than in a replay of the whole trace.
+    /// Whether a selected file or device has a different offset on the target than in a replay of the whole trace.
     pub(super) fn has_moved(&self) -> bool {
         self.others.1
     }

@@ -1,5 +1,6 @@
-//! The traces of SYSTOR '17 (virtual desktops of Fujitsu): time in seconds since 1970, response time in seconds, `R`,
-//! `W` or nothing, LUN, offset and size in bytes. Rows without a type had no response, and are left out.
+//! Parses the SYSTOR '17 traces (virtual desktops at Fujitsu): time in seconds since 1970, response time in seconds,
+//! type, LUN, offset and size in bytes. The type is `R`, `W` or empty; rows with an empty type had no response and are
+//! left out.
 //!
 //! Source: README.txt of trace set 4928 of SNIA's IOTTA repository, "I/O trace file format".
 

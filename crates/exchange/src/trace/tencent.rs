@@ -1,5 +1,5 @@
-//! Tencent's block traces of 2018 (CBS): time in seconds since 1970, offset and size in sectors of 512 bytes, 0 for a read
-//! or 1 for a write, volume.
+//! Parses Tencent's block traces of 2018 (CBS): time in seconds since 1970, offset and size in sectors of 512 bytes,
+//! type (0: read, 1: write), volume.
 //!
 //! Source: README.txt of trace set 27917 of SNIA's IOTTA repository, "I/O trace file format".
 

@@ -1,4 +1,4 @@
-//! What a job is made from: a workload, at one combination of the values in its run's lists.
+//! Types for one workload of a vdbench run at one combination of the run's `for…` lists. Each becomes a job.
 
 use super::parameters::{Definition, Value};
 use crate::shared::name;

@@ -1,4 +1,4 @@
-//! Converts one of vdbench's workloads, its storage and one combination of its run's lists to a job.
+//! Converts a vdbench workload, at one combination of its run's `for…` lists, to a job.
 
 use super::case::{Case, Limits};
 use super::parameters::{Definition, Value};

@@ -1,5 +1,5 @@
-//! The text of a parameter file of vdbench: definitions of storage, workloads and runs, each with its parameters.
-//! `vdbench.rs`, `run.rs`, `points.rs` and `job.rs` interpret the parameters.
+//! Parses the text of a vdbench parameter file to definitions of storage, workloads and runs, each with its
+//! parameters.
 
 use crate::found::{Found, variable};
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Maximum number of parameters in a file.
 const MAX_PARAMETERS: usize = 20_000;
 
-/// Kind of a definition: general parameters, or one that begins with `hd`, `sd`, `wd` or `rd`.
+/// Kind of a definition: general parameters, host (`hd`), storage (`sd`), workload (`wd`) or run (`rd`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     General,
@@ -34,8 +34,7 @@ pub(super) struct Parameter {
     pub(super) span: Range<usize>,
 }
 
-/// A definition, such as `sd=sd1`, and the parameters that follow it. They are preceded by those of the
-/// `default` definition.
+/// A definition, such as `sd=sd1`, with its parameters. Parameters of the `default` definition come first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) kind: Kind,

@@ -1,4 +1,4 @@
-//! The combinations of a run's `for…` lists and I/O rates.
+//! Lists the combinations of a vdbench run's `for…` lists and I/O rates.
 
 use super::MAX_GROUPS;
 use super::case::Point;

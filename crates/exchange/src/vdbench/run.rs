@@ -1,5 +1,4 @@
-//! A run definition of vdbench, with the workloads and the storage that it names: a group of jobs for each combination of
-//! its `for…` lists and I/O rates.
+//! Converts a vdbench run definition to groups of jobs, one for each combination of its `for…` lists and I/O rates.
 
 use super::case::{Case, Limits};
 use super::parameters::{Definition, Kind, Parameter, Value};
@@ -48,7 +47,7 @@ pub(super) struct Reading<'a, 'f> {
     pub(super) found: &'a mut Found<'f>,
 }
 
-/// Converts a run to groups of jobs. Adds what can't be honoured to `found`.
+/// Converts a run to groups of jobs. Adds errors about unsupported parameters to `found`.
 pub(super) fn groups(
     run: &Definition,
     all: &[Definition],

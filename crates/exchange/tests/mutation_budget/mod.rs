@@ -1,4 +1,4 @@
-//! Number of mutations that a test makes: a count, or as many as fit into a limit of processor time.
+//! Number of mutations in a test: a count, or a limit of processor time.
 
 use std::ops::Range;
 

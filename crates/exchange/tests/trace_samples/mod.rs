@@ -1,5 +1,4 @@
-//! A small trace of each format, and the operations that readers find in it. All are made up, with the columns of the
-//! sources that the readers name.
+//! Small synthetic traces in each format, with the operations that they contain.
 
 #![allow(dead_code)]
 

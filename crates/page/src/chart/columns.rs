@@ -1,8 +1,8 @@
-//! Columns on a plane in isometric projection, like the matrices in SNIA's result pages.
+//! Draws 3D column charts in isometric projection, like the matrices in SNIA's result pages.
 //!
-//! A step along a column axis goes right and down, a step along a row axis left and down, a value goes up. Columns
-//! begin at 0 and are drawn from back to front, so that nearer ones hide farther ones. Axes are reversed where
-//! necessary to put the larger columns behind.
+//! The column axis points right and down, the row axis left and down, and the value axis up. Columns begin at 0 and
+//! are drawn from back to front, so that nearer ones hide farther ones. Axes are reversed if necessary to put larger
+//! columns at the back.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::scale::{Kind, Ruler};
 use super::text::{Anchor, Label, SIZE, SMALL, isolated, label, width};
 use super::{Frame, legend, steps, ticks};
 
-/// Height of the value axis and so of the tallest column, in pixels.
+/// Height of the value axis, in pixels.
 const HEIGHT: f64 = 210.0;
 /// Width of a column, as a fraction of the side of its cell.
 const THICK: f64 = 0.62;

@@ -1,8 +1,8 @@
-//! Heat maps: counts by position, coloured by rank.
+//! Draws heat maps of counts, coloured by rank.
 //!
-//! Linear shading hides rare counts, and in storage rare I/Os matter most. So the cells of a figure are ranked by
-//! count, and each colour covers an equal share of the ranks; the key lists the counts. One path holds all cells of a
-//! colour.
+//! Linear shading would hide rare I/Os, which matter most in storage. The cells of a chart are therefore ranked by
+//! count, and each colour covers an equal share of the ranks; the colour key lists the counts. All cells of one colour
+//! form one SVG path.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Occupied areas of a panel, so that labels cover neither each other nor dots.
+//! Places labels in a chart panel so that they cover neither each other nor dots.
 
 use super::path::Position;
 

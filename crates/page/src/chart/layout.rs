@@ -1,7 +1,6 @@
-//! Layout of a plot: positions of panels, axes, legend and names of spans.
+//! Computes the layout of a plot: positions of panels, axes, legend and names of spans.
 //!
-//! Computed once, for drawing the picture and for describing its scales to the page's script, so that both agree to the
-//! pixel.
+//! Both the SVG and the description of scales for the page's script use this layout, so that they agree to the pixel.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The legend: one entry per name, with a sample of its mark.
+//! Draws the legend: one entry per series name, with a sample of its mark.
 
 use std::fmt::Write as _;
 

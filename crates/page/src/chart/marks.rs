@@ -1,8 +1,7 @@
-//! Series as paths: lines, steps, dots, bars, bands, intervals.
+//! Draws series as SVG paths: lines, steps, dots, bars, bands, intervals.
 //!
-//! Each series is a group of a handful of paths, whatever the number of points. Lines of figures with very many points
-//! are thinned to the first, lowest, highest and last point of each pixel column. That is all that would be visible, so
-//! no spike vanishes.
+//! Each series is a group of a few paths, whatever the number of points. Lines with very many points are thinned to
+//! the first, lowest, highest and last point of each pixel column, which preserves every visible spike.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! A matrix: a table whose cells are coloured by their value and contain it as text.
+//! Draws a matrix: a table whose cells are coloured by their values and contain the values as text.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Drawing of figures as SVG, and the data with which a page's script zooms them.
+//! Draws figures as SVG, and describes them for the page's script, which zooms them.
 //!
 //! The picture is complete without a script: axes, legend, labels, a title and a description for screen readers.
 //! Elements that a script zooms are in `<g class="zoom">` inside a clipped group, with strokes that keep their width.

@@ -1,8 +1,8 @@
-//! Names of categories at an axis: their line breaks and angle, chosen so that each name is complete, and none touches
-//! another or leaves the picture.
+//! Lays out the names of categories at an axis. Line breaks and angle are chosen so that each name is complete, does
+//! not touch its neighbours, and stays within the picture.
 //!
-//! A name longer than all of its lines is cut, with the full name in a `title`. If categories are closer together than
-//! the line height, only every N-th has a name.
+//! A name that exceeds the maximum number of lines is truncated, with the full name in a `title`. If categories are
+//! closer together than the line height, only every N-th has a name.
 
 use std::fmt::Write as _;
 

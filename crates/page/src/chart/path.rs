@@ -1,6 +1,6 @@
-//! Compact coordinates and paths: tenths of a unit, relative, one letter per run of commands.
+//! Formats compact SVG coordinates and paths. Path commands are relative, and a run of equal commands has one letter.
 //!
-//! Paths use whole tenths, so that relative steps add up without drift.
+//! Coordinates are whole tenths of a pixel, so that relative steps add up without drift.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Drawing of a plot: axes, spans, heat, rules, series and labels, panel by panel.
+//! Draws a plot panel by panel: axes, spans, heat map, rules, series and labels.
 
 use std::fmt::Write as _;
 

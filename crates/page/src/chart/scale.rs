@@ -1,8 +1,8 @@
-//! Mapping of values to positions and back: linear, logarithmic, by nines, by category.
+//! Maps values to positions and back, on linear, logarithmic, nines and category scales.
 //!
-//! A value is first transformed (its logarithm, its nines) and then mapped linearly to pixels, so that every zoom of
-//! the page's script is a plain scaling of pixels. Values without a position (not finite; not above 0 on a logarithmic
-//! axis; a quantile of 1) give `None` and are not drawn.
+//! A value is first transformed (to its logarithm or number of nines) and then mapped linearly to pixels. Zooming in
+//! the page's script is therefore a plain scaling of pixels. Values without a position (not finite, not above 0 on a
+//! logarithmic axis, a quantile of 1) map to `None` and are not drawn.
 
 use crate::{Axis, Quantity, Scale};
 

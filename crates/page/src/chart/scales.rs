@@ -1,7 +1,7 @@
-//! Description of a picture for a page's script: boxes, axes, and series with their points.
+//! Describes a picture for the page's script: boxes, axes, and series with their points.
 //!
-//! With this description, the script converts between positions and values without knowing how the picture was drawn.
-//! Numbers have six significant digits; gaps are null.
+//! The script uses the description to convert between positions and values. Numbers have six significant digits;
+//! missing values are null.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -40,7 +40,7 @@ pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }
 
-/// Like [`scales`], for a figure drawn with any [`Look`].
+/// Describes a figure like [`scales`], but as drawn with any [`Look`].
 pub fn scales_in(figure: &Figure, look: Look) -> Value {
     let frame = Frame::new(figure, look);
     let mut out = Map::new();

@@ -1,5 +1,5 @@
-//! Steps between ticks: usually 1-2-5. Times of a run step in seconds, minutes and hours; bytes, and counts on a
-//! horizontal logarithmic axis, in powers of two.
+//! Chooses the steps between ticks, usually 1-2-5. Times within a run have steps in seconds, minutes and hours. Bytes,
+//! and counts on a horizontal logarithmic axis, have steps in powers of two.
 
 use crate::Quantity;
 

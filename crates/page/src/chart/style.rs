@@ -1,4 +1,4 @@
-//! Style sheet of charts: colours as custom properties, light and dark, and the rules that use them.
+//! Style sheet of charts: colours as CSS custom properties, in light and dark variants, and the rules that use them.
 //!
 //! Series have the colours of Okabe and Ito, which colour-blind readers can distinguish, with yellow, orange and sky
 //! blue darkened on a light background; dashes distinguish them as well. The ramp of heat maps is viridis: higher

@@ -1,8 +1,7 @@
-//! Text in a picture: escaping, estimated width, truncation.
+//! Writes text in a picture: escaping, estimated width, truncation.
 //!
-//! Names come from foreign files and devices, so no part of them may become markup, reverse the direction of the text
-//! after it, or overrun the picture. No font is read: widths are those of a wide sans-serif face, which keeps labels
-//! apart in the reader's own font.
+//! Names come from foreign files and devices, and must not become markup, reverse the direction of other text, or
+//! exceed the picture. Widths are estimates for a wide sans-serif font, so that labels fit in the reader's own font.
 
 use iodyno_units::text;
 use std::collections::VecDeque;

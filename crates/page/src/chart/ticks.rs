@@ -1,7 +1,7 @@
-//! Ticks of an axis and their labels.
+//! Computes the ticks of an axis and their labels.
 //!
-//! A linear axis has ticks at even [steps](super::steps); a logarithmic axis at its decades, or at 1-2-5 if it spans
-//! fewer than two; nines at 0 %, 90 %, 99 % and so on.
+//! A linear axis has ticks at even [steps](super::steps). A logarithmic axis has ticks at decades, or at 1-2-5 if it
+//! spans fewer than two decades. A nines axis has ticks at 0 %, 90 %, 99 % and so on.
 
 use iodyno_units::human;
 

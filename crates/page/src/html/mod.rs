@@ -1,15 +1,15 @@
-//! A document as one self-contained HTML file: no requests, readable without scripts, vector graphics in print.
+//! Renders a document as one self-contained HTML file, which makes no network requests, is readable without scripts
+//! and prints vector graphics.
 //!
-//! In `templates/`, `page.html` is the frame, and `block.html`, `figure.html` and `table.html` the content; `page.css`
-//! is the style. The actions are in `page.js` and, for pages with figures, in `scales.js` and `chart.js`; a page
-//! includes only the scripts that it needs. Charts are drawn by `chart/`; this module places them into the page
-//! together with their data, so that the script can show values, zoom and hide series.
+//! In `templates/`, `page.html` is the frame, and `block.html`, `figure.html` and `table.html` render the content. The
+//! scripts are `page.js` and, for pages with figures, `scales.js` and `chart.js`. `chart/` draws the charts; this
+//! module adds their data, which the scripts need to show values, zoom and hide series.
 //!
-//! uPlot (`web/`) is included only if a figure has more than [`DENSE_POINTS`] points. It then draws the points on
-//! screen over the axes of the SVG, which remains for print and for pages without scripts.
+//! uPlot (`web/`) is included only if a figure has more than [`DENSE_POINTS`] points. On screen, uPlot then draws the
+//! points over the axes of the SVG. Print and pages without scripts use the complete SVG.
 //!
-//! The content security policy names the hash of each style and script of the page: nothing else runs and nothing is
-//! loaded, whatever the names of targets and jobs contain.
+//! The content security policy allows only the styles and scripts of the page, by hash, and no network requests,
+//! whatever the names of targets and jobs contain.
 
 mod read;
 
@@ -150,7 +150,7 @@ pub fn page(document: &Document) -> String {
     })
 }
 
-/// CSS of pages without the CSS of charts, for other pages that should look the same.
+/// CSS of pages, without that of charts. Other crates use it for pages with the same look.
 pub fn style() -> String {
     slim(STYLE)
 }

@@ -26,7 +26,7 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Adds a blank line.
+    /// Adds an empty line.
     pub fn blank(&mut self) {
         self.text.push('\n');
     }

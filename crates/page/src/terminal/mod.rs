@@ -1,8 +1,7 @@
-//! Text for a terminal: the terminal's capabilities, untrusted text made safe and cut to fit, and tables. The caller
-//! decides the content.
+//! Formats text and tables for a terminal with given capabilities, and makes untrusted text safe.
 //!
-//! Nothing here queries the terminal: the caller passes its width, and whether it shows colours and non-ASCII
-//! characters. Text from files, devices and servers reaches a terminal only through [`clean`](text::clean).
+//! The caller passes the terminal's width, and whether it shows colours and non-ASCII characters. Text from files,
+//! devices and servers reaches a terminal only through [`clean`](text::clean).
 
 mod lines;
 pub mod table;

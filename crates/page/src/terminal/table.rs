@@ -1,5 +1,5 @@
-//! Tables on a terminal, with aligned numbers: either right-aligned with left-aligned units, or aligned at the decimal
-//! point. Columns that do not fit are hidden by rank ([`fit`]), or continue below with the same labels, as in a paper
+//! Formats tables for a terminal. Numbers are right-aligned with left-aligned units, or aligned at the decimal point.
+//! If a table is too wide, columns are hidden by rank ([`fit`]), or the table is split into parts with the same labels
 //! ([`in_parts`]).
 
 use super::Style;
@@ -58,7 +58,7 @@ pub fn lines(table: &Table, style: Style) -> Vec<String> {
 /// Choice of the rows that [`in_parts`] prints in each part of a wide table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartRows {
-    /// All rows of the table.
+    /// All rows, even those without a value in the part.
     All,
     /// Rows with a known value in the part, and the headings above them.
     Known,

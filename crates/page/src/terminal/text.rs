@@ -1,4 +1,5 @@
-//! Text for a terminal: removal of control characters, width in columns, truncation, wrapping, indentation and colours.
+//! Formats text for a terminal: removes control characters, measures width in columns, truncates, wraps, indents and
+//! colours.
 
 use super::Style;
 use iodyno_units::text::{is_hidden, isolated};
@@ -66,7 +67,7 @@ pub fn clean(text: &str, max: usize, style: Style) -> String {
     isolated(cut(&out, max, style))
 }
 
-/// Like [`clean`], but truncates the start of the text, because the end of a path is more informative.
+/// Cleans text like [`clean`], but truncates its start, because the end of a path is more informative.
 pub fn clean_path(text: &str, max: usize, style: Style) -> String {
     let whole = clean(text, usize::MAX, style);
     if width(&whole) <= max {

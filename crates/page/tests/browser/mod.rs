@@ -1,9 +1,8 @@
-//! A headless Chromium that loads and inspects a page, over the DevTools protocol.
+//! Loads and inspects pages in a headless Chromium, over the DevTools protocol.
 //!
-//! The protocol's JSON goes through two pipes (`--remote-debugging-pipe`: file descriptors 3 and 4,
-//! messages end with NUL), so no port is opened and no client library is needed. One browser serves all
-//! tests of a program, one [`Tab`] at a time; it ends with the program, and its profile is removed
-//! then.
+//! The protocol's JSON goes through two pipes (`--remote-debugging-pipe`: file descriptors 3 and 4, messages end with
+//! NUL), so that no port and no client library is needed. One browser serves all tests of a program, one [`Tab`] at a
+//! time. It ends with the program, which removes its profile.
 //!
 //! Nothing here depends on the page's content. Another crate's tests may include this file by `#[path]`.
 
@@ -18,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Time limit of an answer; beyond it the browser is considered dead. Not a statement on speed.
+/// Timeout for an answer, after which the browser is considered dead.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Script that finds wrong labels of the figures, as the browser draws them: labels that leave
-/// their figure, cover another label, or are cut.
+/// Script that finds wrong labels of figures, as drawn by the browser: labels that leave their figure, cover another
+/// label, or are cut.
 const WRONG_LABELS: &str = r"(() => {
     const wrong = [];
     for (const svg of document.querySelectorAll('svg.chart')) {
@@ -65,7 +64,7 @@ struct Browser {
     last_id: u64,
 }
 
-/// A tab of the browser. While it exists no other test has one.
+/// The browser's only tab; while it exists, other tests wait.
 pub struct Tab {
     guard: MutexGuard<'static, Option<Browser>>,
     session: String,
@@ -253,7 +252,7 @@ impl Tab {
         answer["result"]["value"].clone()
     }
 
-    /// The value of an expression as text; empty where it is none.
+    /// The value of an expression as text; empty if it is not text.
     pub fn text(&mut self, expression: &str) -> String {
         self.eval(expression).as_str().unwrap_or_default().to_owned()
     }
@@ -337,7 +336,7 @@ impl Tab {
         self.settle();
     }
 
-    /// The middle of the element that a selector finds, brought into sight.
+    /// The centre of the element that a selector finds, scrolled into view.
     pub fn middle(&mut self, selector: &str) -> (f64, f64) {
         let script = format!(
             "(() => {{ const node = document.querySelector({selector:?}); node.scrollIntoView({{ block: 'center' }});\
@@ -402,7 +401,7 @@ impl Tab {
         std::fs::write(path, decoded(answer["data"].as_str().unwrap())).unwrap();
     }
 
-    /// The page as it is printed.
+    /// The printed page, as PDF.
     pub fn pdf(&mut self) -> Vec<u8> {
         let answer = self.call(
             "Page.printToPDF",

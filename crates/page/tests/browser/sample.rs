@@ -1,4 +1,4 @@
-//! Documents that the tests show: a report as users get it, one of hostile text, one of many figures.
+//! Sample documents: a typical report, one with hostile text, one with many figures.
 
 #![allow(dead_code, unreachable_pub, reason = "each program of tests uses a part")]
 
@@ -30,7 +30,7 @@ pub fn seconds() -> Axis {
     Axis { label: "time".into(), quantity: Quantity::Seconds, scale, range: None }
 }
 
-/// Rate and latency over `n` seconds; the wave decides the form.
+/// Rate and latency over `n` seconds, with the shape of `wave`.
 pub fn over_time(id: &str, n: usize, wave: f64) -> Figure {
     let at = |i: usize| i as f64 * 300.0 / n as f64;
     let rate =
@@ -312,7 +312,7 @@ pub fn report() -> Document {
     }
 }
 
-/// Text that tries everything: markup, ends of elements, scripts, formulas, turned direction, length.
+/// Hostile text: markup, ends of elements, scripts, formulas, reversed direction, excessive length.
 pub const HOSTILE: &str = "</script><script>window.__pwned=1;alert(1)</script><img src=x onerror=\"window.__pwned=2\">'\"><svg onload=alert(2)>]]><!-- --> \u{202e}evil\u{202d} \u{5e9}\u{5dc}\u{5d5}\u{5dd} =cmd|' /C calc'!A0";
 
 /// A document whose every text is hostile, one of them ten thousand characters long.

@@ -1,4 +1,4 @@
-//! Parsing a drawn picture: its elements, the positions of its paths, its panels.
+//! Parses a drawn picture: its elements, the positions of its paths, its panels.
 
 use iodyno_page::chart::{Look, scales_in, svg};
 use iodyno_page::{Figure, Shape};
@@ -17,7 +17,7 @@ pub(crate) fn with_class<'a, 'i>(within: &Node<'a, 'i>, class: &str) -> Vec<Node
     within.descendants().filter(has).collect()
 }
 
-/// All positions that a path of `M m l h v z` passes, part by part.
+/// All positions on a path with the commands `M m l h v z`, by subpath.
 pub(crate) fn parts(d: &str) -> Vec<Vec<(f64, f64)>> {
     let mut numbers: Vec<String> = Vec::new();
     let mut commands: Vec<(char, Vec<f64>)> = Vec::new();

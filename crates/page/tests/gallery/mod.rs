@@ -5,18 +5,18 @@
 use iodyno_page::figure::{HeatMap, Matrix, Rule, Span};
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Scale, Series, Shape, Tone};
 
-/// A generator of pseudo-random numbers: the same figures at every call.
+/// A pseudo-random number generator with a fixed seed.
 struct Dice(u64);
 
 impl Dice {
-    /// Evenly from 0 to 1.
+    /// A uniform random number from 0 to 1.
     fn share(&mut self) -> f64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Roughly normal, mean 0, deviation 1.
+    /// An approximately normal random number with mean 0 and standard deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.share()).sum::<f64>() - 6.0
     }
@@ -56,7 +56,7 @@ fn names(of: &[&str]) -> Vec<String> {
     of.iter().map(|&name| name.to_owned()).collect()
 }
 
-/// All of them.
+/// All figures of the gallery.
 pub(crate) fn figures() -> Vec<Figure> {
     vec![
         hockey_stick(),
@@ -83,7 +83,7 @@ pub(crate) fn figures() -> Vec<Figure> {
     ]
 }
 
-/// A chart of three series of 60 points each: what the size of a usual chart is measured by.
+/// A chart of three series of 60 points each, by which the size of a typical chart is measured.
 pub(crate) fn usual() -> Figure {
     let mut dice = Dice(9);
     let mut of = |name: &str, color, level: f64| {
@@ -464,7 +464,7 @@ fn budget() -> Figure {
     )
 }
 
-/// The names of cells of a sweep over several axes, as many as its figures have bars.
+/// Names of the cells of a sweep over several axes, one per bar of its figures.
 fn sweep_names(n: usize) -> Vec<String> {
     let name = |i: usize| {
         let (depth, kind) = (1 << (i % 9), ["read", "write"][i % 2]);

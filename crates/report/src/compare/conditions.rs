@@ -1,6 +1,6 @@
-//! Differences in test conditions between the two sides. A difference between figures is due to the targets only if all
-//! other conditions were the same. Other differences are reported and not judged: comparing two depths, or two kernels,
-//! may be the purpose.
+//! Lists test conditions that differ between the two sides of a comparison. A difference in results is due to the
+//! targets only if all other conditions are equal. Other differences are reported without a verdict, because comparing
+//! depths or kernels may be the purpose.
 
 use super::pairing::Entry;
 use super::remark;
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Condition {
     /// Name of the condition: `kernel`, `depth`, `state of the device`, `workload: mix.read`.
     pub what: String,
-    /// Distinct values of the condition in A's runs; more than one if it differs between them.
+    /// Distinct values of the condition in A's runs; several if the runs differ.
     pub a: Vec<String>,
-    /// Distinct values of the condition in B's runs; more than one if it differs between them.
+    /// Distinct values of the condition in B's runs; several if the runs differ.
     pub b: Vec<String>,
     /// Names of the cells in which the condition differs; empty for a condition of the whole run.
     pub cells: Vec<String>,

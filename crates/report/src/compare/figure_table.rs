@@ -1,4 +1,4 @@
-//! Table of the compared figures, for the terminal and the page.
+//! Table of the compared metrics, for the terminal and the page.
 
 use super::{Compared, Row};
 use crate::terminal::conditions;

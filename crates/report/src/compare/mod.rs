@@ -1,10 +1,9 @@
-//! Comparison of runs, cell by cell: which figures are better, worse or the same in B than in A, and which are
-//! undecided.
+//! Compares runs A and B cell by cell. Each metric is slower, faster or the same in B, or undecided.
 //!
-//! `pairing.rs` pairs the cells, `values.rs` computes the values and `conditions.rs` lists the conditions;
-//! [`iodyno_measure::statistics::compare`] judges. The unit of inference is the run. If each side is one run with
-//! repeats of its cells, the repeats are compared, and the result states that the interval covers only those. Each
-//! omission is listed with its reason.
+//! `pairing.rs` pairs the cells, `values.rs` computes their values, and `conditions.rs` lists differing conditions;
+//! [`iodyno_measure::statistics::compare`] tests the differences. Each run contributes one value. If each side is a
+//! single run with repeats of its cells, each repeat contributes one value instead, and the confidence interval covers
+//! only variation between repeats. Each omission is listed with its reason.
 //!
 //! Like everything in this crate, a comparison is a pure function of stored runs.
 
@@ -37,12 +36,12 @@ pub struct Side<'a> {
     pub runs: &'a [Run],
 }
 
-/// Metrics to compare, and the smallest shift that matters.
+/// Metrics to compare, and the threshold for relevant shifts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Metrics to compare, such as IOPS or p99 latency.
+    /// Metrics to compare. One without a kind of operation is compared for each kind.
     pub metrics: Vec<Metric>,
-    /// Smallest shift from A to B that matters, as a fraction of A; above 0.
+    /// Smallest relevant shift from A to B, as a fraction of A; above 0. Smaller shifts count as equal.
     pub threshold_share: f64,
     /// Whether to compare the cells of each target, in addition to the merged cells, for runs on several targets.
     pub each_target: bool,
@@ -62,7 +61,7 @@ impl Default for Options {
 /// Source of the compared values, which determines the variation that the confidence interval covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covers {
-    /// One value per run: the interval covers variation between runs on these targets.
+    /// One value per run: the interval covers variation between runs on the same targets.
     Runs,
     /// One value per repeat of the cell within one run: variation between runs is not covered.
     Repeats,
@@ -102,8 +101,8 @@ pub struct Omission {
     pub metric: Option<Metric>,
     /// Reason why the cell or metric was not compared, for display.
     pub why: String,
-    /// Whether the omission loses information. False for a single target's cell that a merged cell represents, and for
-    /// a kind of operation that neither side issued.
+    /// Whether the omission loses information. False for the cell of a single target if a merged cell represents it,
+    /// and for a kind of operation that neither side issued.
     pub is_loss: bool,
 }
 
@@ -112,18 +111,18 @@ pub struct Omission {
 pub enum Finding {
     /// At least one metric is slower in B.
     Slower,
-    /// No metric is shown to be slower, but some could not be judged.
+    /// No metric is slower in B, but some are undecided.
     Open,
     /// All metrics are the same or faster in B.
     Clear,
 }
 
-/// A comparison of runs, with its criteria and everything that it left out.
+/// A comparison of runs, with its criteria and omissions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared<'a> {
     /// Runs and targets of A and of B.
     pub sides: [SideFacts<'a>; 2],
-    /// Significance level and threshold by which the verdicts were reached.
+    /// Significance level and threshold of the verdicts.
     pub criteria: Criteria,
     /// One row per compared metric of a cell, grouped by cell.
     pub rows: Vec<Row>,
@@ -188,7 +187,7 @@ impl Compared<'_> {
         }
     }
 
-    /// Whether no figure could be judged: there is none, or each has too few runs to show any difference.
+    /// Whether every metric has too few runs to show any difference. Also true if there are no metrics.
     pub fn is_nothing_judged(&self) -> bool {
         let is_few = |row: &Row| matches!(row.comparison.difference, Difference::TooFewRuns { .. });
         self.rows.iter().all(is_few)
@@ -209,7 +208,7 @@ impl Compared<'_> {
     }
 }
 
-/// Compares B's runs with A's. Fails with the reason if nothing can be compared.
+/// Compares B's runs with A's. The error is the reason why nothing can be compared.
 pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compared<'a>, String> {
     if let Some(run) = a.runs.iter().find(|run| b.runs.iter().any(|other| other.id == run.id)) {
         return Err(format!(

@@ -1,10 +1,10 @@
-//! Pairing of A's cells with B's.
+//! Pairs A's cells with B's.
 //!
-//! Cells are identified by their coordinates (name, workload, threads, depth, blocks, offered rate). The target is not
-//! among them, because comparing targets may be the purpose: a run with one target is represented by the cell of that
-//! target, a run with several by the merged cell. A cell without a counterpart by coordinates is paired by its name, if
-//! both sides have exactly one unpaired cell of that name, and without one if each side has only one cell: a job of
-//! another tool rarely has the name of a workload. The differences are then reported as conditions.
+//! Cells are paired by their coordinates (name, workload, threads, depth, blocks, offered rate). The target is not a
+//! coordinate, because comparing targets may be the purpose: a run with one target is represented by the target's
+//! cell, and a run with several targets by the cell merged over them. Cells left without a counterpart are paired by
+//! name if the name is unique on both sides. If each side has only one cell, the two are paired whatever their names.
+//! Differing coordinates are reported as conditions.
 
 use super::Omission;
 use iodyno_measure::cell::representative;

@@ -1,5 +1,5 @@
-//! A comparison as terminal text: the two sides, one line per figure with its verdict, the counts, the
-//! omissions, and the remarks.
+//! Formats a comparison for the terminal: the two sides, one line per metric with its verdict, counts of verdicts,
+//! omissions and remarks.
 
 use super::figure_table::OF_PAGE;
 use super::{Compared, Covers, Omission, Row, figure_table};

@@ -1,6 +1,6 @@
-//! The values to compare: one per run, or, if each side is a single run, one per repeat of the cell in it. Repeats
-//! within a run have much in common that differs between runs, so the two kinds of value are never mixed: with several
-//! runs, the repeats of a run make one value, from their merged histograms and the sum of their times.
+//! Computes the values to compare: one per run or, if each side is a single run, one per repeat of the cell. Both
+//! kinds are never mixed, because repeats within a run share conditions that differ between runs. With several runs,
+//! the repeats of a run are merged into one value.
 
 use super::pairing::{Entry, omission};
 use super::{Covers, Omission, Row, remark};

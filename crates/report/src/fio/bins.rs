@@ -1,5 +1,5 @@
-//! fio's latency bins: 64 per power of two, up to 2^34 ns. iodyno's buckets are twice as fine and nest in fio's bins,
-//! so that counts convert exactly.
+//! Converts histograms to fio's latency bins, 64 per power of two, up to 2^34 ns. Counts convert exactly, because two
+//! of iodyno's buckets form one of fio's bins.
 
 use iodyno_measure::Histogram;
 

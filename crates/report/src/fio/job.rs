@@ -1,5 +1,5 @@
-//! The jobs of a run, as fio would name and describe them: the cells that are jobs, the options of an equivalent fio
-//! job, and file names that tools for fio's output recognize.
+//! Represents the cells of a run as fio jobs, with the options of an equivalent fio job, and with file names that
+//! tools for fio's output recognize.
 
 use super::steady::Rule;
 use iodyno_measure::{Cell, ClassStats, Ended, Interval};

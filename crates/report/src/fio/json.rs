@@ -1,9 +1,9 @@
-//! Runs in the format of fio's `--output-format=json` and `json+`.
+//! Formats runs as fio's `--output-format=json` and `json+` do.
 //!
-//! Counters that iodyno does not keep (`iodepth_submit`, `iodepth_complete`, `drop_ios`) are 0; `iodepth_level`
-//! has all submissions in the bucket of the mean depth. All of fio's percentiles are present, as its parsers
-//! expect. Those that the samples don't support are listed under `iodyno`, with the verdicts and everything else
-//! for which fio has no key.
+//! Counters that iodyno does not keep (`iodepth_submit`, `iodepth_complete`, `drop_ios`) are 0. `iodepth_level`
+//! assigns all submissions to the bucket of the mean depth. All of fio's percentiles are present, as parsers expect;
+//! those with too few samples are listed under `iodyno`, together with the verdicts and everything else for which fio
+//! has no key.
 
 use super::job::{self, Job};
 use super::{VERSION, steady};
@@ -30,11 +30,11 @@ pub(super) const DIRECTIONS: [OpKind; 3] = [OpKind::Read, OpKind::Write, OpKind:
 pub enum Form {
     /// `json`: latencies without the counts of their histograms.
     Json,
-    /// `json+`: each latency also has the counts of its histogram, keyed by the middles of the buckets.
+    /// `json+`: each latency also has the counts of its histogram, keyed by the midpoints of the buckets.
     JsonPlus,
 }
 
-/// A run as a document in the format of fio's JSON output.
+/// Returns a run as one document in the format of fio's JSON output.
 pub fn document(run: &Run, form: Form) -> Value {
     of_jobs(run, form, &job::of(run).collect::<Vec<_>>(), &steady::of_method(run))
 }

@@ -1,10 +1,10 @@
-//! The series of a run as fio's log files: bandwidth, IOPS and latency as `log_avg_msec` averages them, and
-//! histograms as `log_hist_msec` writes them, with one window per interval.
+//! Formats the intervals of a run as fio's log files: bandwidth, IOPS and latency as with `log_avg_msec`, and
+//! histograms as with `log_hist_msec`. Each interval is one log window.
 //!
-//! A row is `ms, value, direction, 0, 0`: the end of its window since the start of the cell's measured time;
-//! KiB/s, operations per second or the mean latency in ns; 0 for reads, 1 for writes, 2 for trims. If a direction
-//! of the cell does not occur in a window, its rows in the logs of bandwidth and IOPS are 0, so that a stall is
-//! visible; fio omits them. A row of a histogram log is `ms, direction, block size, counts…`.
+//! A row is `ms, value, direction, 0, 0`. The time is the end of the window, counted from the start of the cell's
+//! measured time. The value is KiB/s, operations per second, or the mean latency in ns. The direction is 0 for reads,
+//! 1 for writes, 2 for trims. Unlike fio, the logs of bandwidth and IOPS have rows of 0 for windows without
+//! operations, so that stalls are visible. A row of a histogram log is `ms, direction, block size, counts…`.
 
 use super::bins;
 use super::job::{self, Job};

@@ -1,9 +1,8 @@
-//! The `steadystate` object of a job in fio's JSON. If a steady state rule may end the job, the object has one value
-//! for each second of the last window; for a tracking variable of a method, one for each round of the measurement
-//! window.
+//! Creates the `steadystate` object of a job in fio's JSON. For a job with a steady state rule, it has one value per
+//! second of the last window; for a quantity that a method tracks, one value per round of the measurement window.
 //!
-//! The keys and units are fio's. If a window is incomplete, fio pads its arrays with zeroes and includes these in the
-//! means; here the arrays have measured values only.
+//! Keys and units are fio's. Unlike fio, which pads the arrays of incomplete windows with zeroes and includes them in
+//! the means, the arrays contain only measured values.
 
 use crate::method;
 use iodyno_measure::statistics::steady::SteadyLimits;

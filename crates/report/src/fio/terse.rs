@@ -1,5 +1,5 @@
-//! Runs in version 3 of fio's terse format (`--minimal`): one line of fields per job, separated by `;`. Reads
-//! and writes only; times in microseconds. The values are those of the JSON.
+//! Formats runs in version 3 of fio's terse format (`--minimal`): one line per job, with fields separated by `;`.
+//! Contains reads and writes only. Times are in microseconds, and all values equal those in the JSON.
 
 use super::json::{self, Form, LATENCY_BOUNDS, PERCENTILES};
 use iodyno_notebook::Run;

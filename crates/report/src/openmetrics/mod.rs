@@ -1,7 +1,7 @@
-//! Metrics of runs: of finished ones (`export`) in the OpenMetrics text format, and of those in progress (`run
-//! --metrics`) in each format that Prometheus scrapes. Base units only: seconds and bytes.
+//! Exports metrics of runs: finished runs (`export`) in the OpenMetrics text format, and runs in progress (`run
+//! --metrics`) in any format that Prometheus scrapes. Units are seconds and bytes.
 //!
-//! Merged cells of several targets are omitted: sums over targets would count them twice.
+//! Cells merged over several targets are omitted, because sums over targets would count them twice.
 
 mod slowest;
 mod so_far;

@@ -1,4 +1,5 @@
-//! Exemplars of a cell's latencies: the slowest operation of each interval, as far as it is the slowest of its bucket.
+//! Exemplars of a cell's latency histograms: per bucket, the slowest operation that was also the slowest of its
+//! interval.
 
 use iodyno_measure::exposition::{Exemplars, labels};
 use iodyno_measure::{Cell, Interval};

@@ -1,4 +1,4 @@
-//! The counts of a run that is being measured, from the intervals that its workers deliver.
+//! Live counts of a run in progress, summed from the intervals that its workers deliver.
 
 use super::{CellCounts, RunLabels, exposition};
 use iodyno_measure::exposition::TextFormat;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Number of finished cells whose counts are kept, in addition to the cells being measured.
 const FINISHED_MAX: usize = 64;
 
-/// Counts of the cells that a run is measuring, and of its latest 64 finished cells. Cheap to clone.
+/// Operation counts and latencies of a run's current cells and latest 64 finished cells. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct SoFar {
     run: RunLabels,
@@ -37,7 +37,8 @@ impl SoFar {
         Self { run: RunLabels { id, name, version }, ..Self::default() }
     }
 
-    /// Begins the measurement of one cell per target. `first` is the run's index of the first of these cells.
+    /// Adds empty counts for `cells`, one per target, whose measurement begins. `first` is the index of `cells[0]`
+    /// among the cells of the run.
     pub fn begin(&mut self, first: usize, cells: &[Cell]) {
         self.first = first;
         for (at, cell) in cells.iter().enumerate() {
@@ -48,7 +49,8 @@ impl SoFar {
         }
     }
 
-    /// Adds the counts that a worker of target `target` delivers for interval `index` at the Unix time `unix_ns`.
+    /// Adds the counts that a worker of target `target` delivers for interval `index`. `unix_ns`: Unix time of the
+    /// delivery.
     pub fn add(&mut self, target: usize, index: usize, interval: &Interval, unix_ns: u64) {
         if let Some(cell) = self.cells.get_mut(&(self.first + target)) {
             Arc::make_mut(cell).add(index, interval, unix_ns);
@@ -73,7 +75,7 @@ impl SoFar {
         }
     }
 
-    /// Returns the current counts as text.
+    /// Returns the current counts as text for Prometheus.
     pub fn text(&self, format: TextFormat) -> String {
         exposition(format, &self.run, self.cells.iter().map(|(index, cell)| (*index, &cell.counts)))
     }

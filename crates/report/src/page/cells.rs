@@ -1,4 +1,4 @@
-//! Sections for cells without a method: their curves, course over time and repeats; and the table of all cells,
+//! Sections for runs without a method (curves, course over time and repeats of the cells), and the table of all cells,
 //! which every report has.
 
 use super::distribution::{self, of_cells};

@@ -1,5 +1,4 @@
-//! Sections of a comparison: its result, the shifts of all figures, and the curves of both sides on the same
-//! axes. The comparison itself is in `compare/`.
+//! Sections of a comparison: its result, the shifts of all metrics, and the curves of both sides on the same axes.
 
 use super::distribution::{Curve, spectrum};
 use super::labels;

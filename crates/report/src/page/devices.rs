@@ -1,5 +1,5 @@
-//! Comparison of devices: their figures for the workloads that all of them ran, by one method on several targets
-//! or in several runs. Shifts with their verdicts are in `compare`.
+//! Sections that compare devices: results of one method for the workloads that all devices ran, on several targets of
+//! one run or in several runs.
 
 use super::stage::{kind_nine, nine, tone};
 use super::{grid, labels};

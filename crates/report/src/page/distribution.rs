@@ -1,4 +1,4 @@
-//! Figures of latency distributions: the spectrum of percentiles on an axis of nines, and the histogram.
+//! Charts of latency distributions: percentile curves on an axis of nines (90 %, 99 %, 99.9 %), and histograms.
 
 use super::labels;
 use iodyno_measure::statistics::within::{COVERS, within};

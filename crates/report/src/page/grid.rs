@@ -1,4 +1,4 @@
-//! Sections for a sweep over a grid of points: a load curve over a load axis, scaling over an axis of concurrency, a
+//! Sections for a sweep over a grid of points: load curve for a load axis, scaling chart for an axis of concurrency,
 //! heat table for two axes, bars for one axis, and the table of all points.
 
 use super::distribution::{Curve, histogram, spectrum};

@@ -1,5 +1,4 @@
-//! Labels that several parts of a report share: names of cells, the conditions of a cell as one line of
-//! text, ids for links.
+//! Labels shared by several parts of a report: names of cells, a cell's conditions in one line, ids for links.
 
 use crate::compare::SideFacts;
 use crate::terminal::conditions as of_key;

@@ -1,7 +1,6 @@
-//! The breakdown of I/O latency into phases. For emulated storage the machine reports each phase; for real
-//! storage the workers' timestamps separate submission and reaping from the time in the device and all
-//! waiting. If submission is the I/O itself (pread, a mapping, memory), processor time is separated from the
-//! rest.
+//! Charts the breakdown of I/O latency into phases. Emulated storage reports each phase. For real storage, the
+//! workers' timestamps separate submission and reaping from the time between them. If submission performs the I/O
+//! itself (pread, a mapping, memory), processor time is separated from the rest.
 
 use super::labels;
 use iodyno_measure::{Cell, Spent, SpentOf};

@@ -1,4 +1,4 @@
-//! Figures of a load curve: latency over the achieved rate, and throughput over concurrency.
+//! Charts of a load curve: latency over the achieved rate, and throughput over concurrency.
 
 use super::first_screen::sentence;
 use super::stage::{KIND_MARKS, Stage, kind_mean, nine_lines, point_name, tone, values};

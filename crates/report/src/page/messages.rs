@@ -1,5 +1,5 @@
-//! The section of messages, for workloads that are a message log: messages per second, times until persisted, and
-//! the publishers' backlog, over time. All cells have the same axes; that of the times is logarithmic.
+//! Section for message-log workloads: messages per second, time until a message is persisted, and the publishers'
+//! backlog, over time. All cells have the same axes; the axis of persist times is logarithmic.
 
 use super::time::{P50, P99};
 use super::{figures, labels};

@@ -1,9 +1,8 @@
-//! Stored runs as a document: the content of each page, the plots of the figures, and the disclosure. The crate
-//! `page` writes documents as HTML, Markdown or SVG.
+//! Converts stored runs to documents: reports on one run, and comparisons of several runs with overlaid curves. The
+//! crate `page` renders documents as HTML, Markdown or SVG.
 //!
-//! One run gives its own report; several give a comparison with overlaid curves. The first section is
-//! sufficient by itself: target and workload, the headline numbers with their intervals, the verdicts in plain
-//! words, and the most relevant plot.
+//! The first section is sufficient by itself: target and workload, the headline numbers with their intervals, the
+//! verdicts in plain words, and the most relevant plot.
 
 mod cells;
 mod compare;
@@ -39,7 +38,7 @@ pub struct Options {
     /// Whether to additionally draw grids of two axes as three-dimensional columns, as in SNIA's test
     /// specification.
     pub columns: bool,
-    /// Whether to omit the embedded runs, so that they can't be read back from the page.
+    /// Whether to omit the embedded runs, without which no data can be read back from the page.
     pub without_data: bool,
     /// Whether the document will be converted to Markdown or CSV, which can't embed runs.
     pub is_text: bool,
@@ -48,7 +47,7 @@ pub struct Options {
 /// Maximum number of intervals per embedded run, summed over its cells. An interval takes some hundred bytes.
 const CARRIED_INTERVALS_MAX: usize = 4_000;
 
-/// Makes the report on one run, with all of its cells, verdicts and settings.
+/// Creates the report on one run, with all of its cells, verdicts and settings.
 pub fn document(run: &Run, options: &Options) -> Document {
     let mut document = Document {
         title: run.head.heading(),
@@ -75,8 +74,8 @@ pub fn document(run: &Run, options: &Options) -> Document {
     document
 }
 
-/// Makes the report on several runs: comparisons of each side with the first one, and curves of all sides on
-/// the same axes. `sides` contains the runs of each side, the first side first.
+/// Creates the report on several runs: each side compared with the first one, and curves of all sides on the same
+/// axes. `sides` contains the runs of each side.
 pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -> Document {
     let runs: Vec<&Run> = sides.iter().copied().flatten().collect();
     let mut others: Vec<String> = parts.iter().map(|p| labels::side(&p.sides[1])).collect();

@@ -1,5 +1,5 @@
-//! Sections of operating points: their confidence levels, alone and compared with other targets, and the
-//! distributions of their response times.
+//! Sections of operating points: their latency percentiles, alone and compared with other targets, and distributions
+//! of their response times.
 
 use super::distribution::{self, of_cells};
 use super::grid;

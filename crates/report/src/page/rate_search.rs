@@ -1,5 +1,4 @@
-//! The section of a search for the highest rate that meets a latency limit: the answer, the latency by offered rate,
-//! and a table.
+//! Section for a search for the highest rate that meets a latency limit: result, latency by offered rate, and a table.
 
 use super::first_screen::sentence;
 use super::stage::Stage;

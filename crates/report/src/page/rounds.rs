@@ -1,5 +1,5 @@
-//! Sections of rounds until the steady state: the convergence of the tracking variables, the measurement
-//! window, and its table.
+//! Sections for measurement in rounds until the steady state: convergence of the tracked quantities, the measurement
+//! window, and a table of the window.
 
 use super::grid;
 use super::stage::Stage;

@@ -1,4 +1,4 @@
-//! Sections of a series: one workload over hours, by bytes written since the start and by time.
+//! Sections for a series, one workload measured over hours: results by bytes written since the start, and by time.
 
 use super::distribution::{self, of_cells};
 use super::stage::Stage;

@@ -1,4 +1,4 @@
-//! One stage of a method as the input of plots, and access to the rows of its table.
+//! One stage of a method as the input of charts, with functions that read the rows of its table.
 
 use super::labels;
 use crate::kinds::plural;

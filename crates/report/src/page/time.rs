@@ -1,4 +1,4 @@
-//! Figures of a cell over time: throughput, and latencies as a heat map overlaid with percentiles.
+//! Charts of a cell over time: throughput, and a heat map of latencies with percentile lines.
 
 use super::labels;
 use iodyno_measure::stationarity::{Stall, Stationarity};

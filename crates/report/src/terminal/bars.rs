@@ -1,5 +1,5 @@
-//! Bars of the latencies of all rows on one logarithmic scale: from the minimum to the maximum, with marks at
-//! the median and at the 99th and 99.9th percentiles. Only for terminals that show more than ASCII.
+//! Draws the latencies of all rows as bars on one logarithmic scale, from the minimum to the maximum, with marks at
+//! the median and at the 99th and 99.9th percentiles. Requires a terminal with non-ASCII characters.
 
 use super::short_label_of;
 use iodyno_measure::{Cell, Latency, PERCENTILES, Summary};

@@ -1,4 +1,4 @@
-//! Notes that earlier runs on the same machine already had.
+//! Recognises notes (verdicts that do not limit validity) that earlier runs on the same machine already had.
 
 use crate::verdict_groups::without_numbers;
 use iodyno_measure::Verdict;
@@ -12,7 +12,7 @@ const OF_MACHINE: [&str; 4] = ["VIRTUAL_MACHINE", "GOVERNOR", "CLOCK_SOURCE", "M
 const IDENTITY: [&str; 7] =
     ["host_name", "kernel", "architecture", "cpu_model", "cores_online", "ram_bytes", "product"];
 
-/// Notes of earlier runs on the same machine, so that a report need not repeat them.
+/// Notes of earlier runs on the same machine, which a report need not repeat in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
     /// Code and text of each note about the machine.

@@ -1,4 +1,4 @@
-//! The list of runs: one line each, oldest first, the newest next to the prompt.
+//! Formats the list of runs, one line each, the newest last and thus next to the prompt.
 
 use super::minutes;
 use super::verdicts::sign;

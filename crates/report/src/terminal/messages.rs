@@ -1,4 +1,4 @@
-//! The table of messages, for workloads that are a message log: one row per cell.
+//! Table of results for message-log workloads, one row per cell.
 
 use super::{NAME_COLUMNS_MAX, short_label_of};
 use iodyno_measure::{Cell, MessageLog};

@@ -1,7 +1,6 @@
-//! Runs as terminal text: the report at the end of a run, the list of runs, and the live line during one.
+//! Formats runs for the terminal: the report on a run, the list of runs, and the live line of a run in progress.
 //!
-//! A name can be any text that a user typed, so all text of a run goes through [`text::clean`] before it reaches the
-//! terminal.
+//! Names may contain escape sequences, so all text of a run passes through [`text::clean`].
 
 mod bars;
 pub(crate) mod before;
@@ -58,15 +57,15 @@ pub fn show(run: &Run, detail: Detail, style: Style) -> String {
     show_against(run, &crate::thresholds::own(run), detail, style)
 }
 
-/// Like [`show`], for a run that has just ended. Shortens notes to codes if an earlier run on the machine had
-/// them.
+/// Formats a run that has just ended, like [`show`]. Notes that an earlier run on the machine already had are
+/// shortened to codes.
 pub fn show_after(run: &Run, before: &Before, detail: Detail, style: Style) -> String {
     text_of(run, &crate::thresholds::own(run), before, detail, style)
 }
 
-/// Like [`show`], but judges the run by `thresholds` instead of the stored ones.
+/// Formats a run like [`show`], but judged by `thresholds` instead of the stored ones.
 ///
-/// Results and verdicts come first, explanations after them.
+/// Results and verdicts come before explanations.
 pub fn show_against(run: &Run, thresholds: &[Threshold], detail: Detail, style: Style) -> String {
     text_of(run, thresholds, &Before::default(), detail, style)
 }
@@ -177,7 +176,7 @@ fn name_of(run: &Run, key: &CellKey) -> String {
     }
 }
 
-/// Formats a time for a table: UTC, to the minute.
+/// Formats a time in UTC, to the minute.
 pub fn minutes(time: iodyno_notebook::Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M").to_string()
 }

@@ -1,4 +1,4 @@
-//! The live line of a run in progress. Its fields keep their positions, so that only digits move.
+//! Formats the live line of a run in progress. Fields have fixed positions.
 
 use iodyno_page::terminal::Style;
 use iodyno_page::terminal::text::{Role, clean, cut, pad, paint, width};
@@ -7,7 +7,7 @@ use iodyno_units::human;
 /// State of a run in progress, for the live line on the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
-    /// Name of the current cell.
+    /// Name of the current cell, of which at most 28 columns are shown.
     pub cell: &'a str,
     /// Number of the current cell, from 1.
     pub index: usize,

@@ -1,4 +1,4 @@
-//! The table of hosts, for runs that several processes measured.
+//! Table of results by host, for runs measured by several processes.
 
 use super::short_label_of;
 use crate::ranks::{self, HostFigures, cells, hosts, sentence};

@@ -1,8 +1,7 @@
-//! The table of results.
+//! Formats the table of results.
 //!
-//! A row is a kind of operation in a cell. Columns are chosen by importance to fit the width. The conditions of a
-//! cell are placed where they leave most room: in columns of the row, below it, or above it, with the name. So a
-//! wider terminal never shows less.
+//! A row is a kind of operation in a cell. Columns are chosen by importance to fit the width. The conditions of a cell
+//! are columns of its row, or a line below or above the row, whichever leaves most space.
 
 use super::certainty::{self, Known};
 use super::spark;

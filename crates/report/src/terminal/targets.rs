@@ -1,7 +1,7 @@
-//! One line per target: its type, and how the run accessed it. Consecutive emulated devices of the same kind
-//! share a line.
+//! Describes the targets of a run, one line each: type, and access by the run. Consecutive emulated devices of the
+//! same kind share a line.
 //!
-//! Unknown facts are omitted: an older run, or another kind of target, has fewer.
+//! Unknown facts are omitted.
 
 use super::Style;
 use super::text::{Role, clean, clean_path, pad, paint, width, wrap};

@@ -1,5 +1,6 @@
-//! The verdicts: one line with the most severe level, or VALID, and its codes; each warning or worse in words;
-//! and notes as codes with their counts, or in words ([`Detail::notes`]). Also the facts of the cells.
+//! Formats the verdicts on a run: a line with the most severe level (or VALID) and all codes, then the text of each
+//! warning or worse. Notes are listed as codes with counts, or in full with [`Detail::notes`]. Also formats the facts
+//! of cells.
 
 use super::{Before, Detail, short_label_of};
 use crate::run_verdict::RunVerdict;

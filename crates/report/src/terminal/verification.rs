@@ -1,4 +1,4 @@
-//! The result of verifying content, as a table: shown for a pass over a whole target, and for errors.
+//! Table with the result of content verification, shown if a whole target was verified or if there were errors.
 
 use super::short_label_of;
 use iodyno_measure::{Cell, Verification};

@@ -1,4 +1,4 @@
-//! Hand-made runs, the same on every machine, for the tests of every format.
+//! Synthetic runs for the tests of all formats, equal on every machine.
 
 #![allow(dead_code, reason = "each test file uses some of them")]
 
@@ -34,7 +34,7 @@ pub(crate) fn latencies(count: u64, base_ns: u64) -> Histogram {
     h
 }
 
-/// What a cell is made of.
+/// Parameters of a synthetic cell.
 pub(crate) struct Ask {
     pub(crate) name: &'static str,
     pub(crate) target: &'static str,
@@ -42,12 +42,12 @@ pub(crate) struct Ask {
     pub(crate) threads: u32,
     pub(crate) depth: u32,
     pub(crate) block: u32,
-    /// Kind and operations in an interval of a second.
+    /// Kinds of operation, each with its number of operations per interval of a second.
     pub(crate) mix: Vec<(OpKind, u64)>,
     pub(crate) seconds: u64,
 }
 
-/// A cell that went well: the rate waves by a tenth, outstanding I/Os are as asked.
+/// A valid cell: its rate varies by a tenth, and the outstanding I/Os are as requested.
 pub(crate) fn cell(ask: &Ask) -> Cell {
     let total: u64 = ask.mix.iter().map(|m| m.1).sum();
     let in_flight = u64::from(ask.threads * ask.depth);
@@ -94,7 +94,7 @@ pub(crate) fn cell(ask: &Ask) -> Cell {
     cell
 }
 
-/// Makes a cell's books balance, and judges it.
+/// Makes the counts of a cell consistent, and computes its verdicts.
 pub(crate) fn finish(cell: &mut Cell) {
     let total = cell.total();
     cell.resources.outstanding_area_ns = total.iter().map(|(_, c)| c.service.sum_ns()).sum();
@@ -109,7 +109,7 @@ pub(crate) fn finish(cell: &mut Cell) {
     cell.verdicts = verdict::judge(cell);
 }
 
-/// The facts of an NVMe drive as the room of targets writes them.
+/// Facts on an NVMe drive, as the crate `targets` reports them.
 pub(crate) fn nvme(model: &str) -> Value {
     json!({
         "kind": "block",
@@ -158,7 +158,7 @@ pub(crate) fn run(name: &str, target: &str, facts: Value, cells: Vec<Cell>) -> R
 
 const DRIVE: &str = "/dev/nvme1n1";
 
-/// The group that most people run first.
+/// A run of the group `four-corners`.
 pub(crate) fn four_corners() -> Run {
     let ask = |name, threads, depth, block, kind, ops| Ask {
         name,
@@ -189,7 +189,7 @@ pub(crate) fn four_corners() -> Run {
     run("four-corners", DRIVE, nvme("Samsung SSD 990 PRO 2TB"), cells)
 }
 
-/// A mix in open loop that misses its rate, with flushes, buffered.
+/// A buffered mix with flushes in open loop, which misses its offered rate.
 pub(crate) fn open_loop() -> Run {
     let mut cell = cell(&Ask {
         name: "db-oltp",
@@ -223,7 +223,7 @@ pub(crate) fn open_loop() -> Run {
     run("db-oltp", "/var/tmp/scratch?size=8GiB", facts, vec![cell])
 }
 
-/// Two targets and their sum. One fails now and then; the run was stopped by hand.
+/// Two targets and their merged cell, in a run stopped by the user. One target has failed operations.
 pub(crate) fn several_targets() -> Run {
     let targets = ["/dev/disk/by-id/nvme-Example_1TB_S6Z2NF0W512345", "ram:4GiB"];
     let ask = |target, engine, ops, name, block| {
@@ -269,7 +269,7 @@ pub(crate) fn several_targets() -> Run {
     run
 }
 
-/// Two devices that are alike in one emulated system, and one in another state.
+/// An emulated system with two equal devices, and a third in another state.
 pub(crate) fn emulated() -> Run {
     let targets =
         ["model:exflash-400g#1", "model:exflash-400g#2", "model:exflash-400g?state=fresh"];
@@ -319,7 +319,7 @@ pub(crate) fn emulated() -> Run {
     run
 }
 
-/// A dozen devices that are alike in one emulated system, and their sum.
+/// An emulated system with twelve equal devices, and their merged cell.
 pub(crate) fn many_targets() -> Run {
     let name = |i: u64| &*Box::leak(format!("model:exflash-400g#{i}").into_boxed_str());
     let mut cells: Vec<Cell> = Vec::new();
@@ -408,7 +408,8 @@ fn sweep(
     run
 }
 
-/// A mix over its depth, under a ceiling that two points keep whose rates can't be distinguished.
+/// A sweep of a mix over depths, under a latency ceiling. Two points are within the ceiling, with indistinguishable
+/// rates.
 pub(crate) fn sweep_of_a_mix() -> Run {
     let ask = |depth, read, write| Ask {
         name: "oltp",
@@ -429,7 +430,7 @@ pub(crate) fn sweep_of_a_mix() -> Run {
     sweep(("ceiling = { p99 = \"1ms\" }\n", 2), "depth", &points, &[None; 4])
 }
 
-/// Offered rates, without a ceiling.
+/// A sweep over offered rates, without a latency ceiling.
 pub(crate) fn sweep_of_rates() -> Run {
     let ask = |ops| Ask {
         name: "random-read",
@@ -458,7 +459,7 @@ pub(crate) fn crashed() -> Run {
     run
 }
 
-/// Names that somebody chose to do harm.
+/// A run with malicious names.
 pub(crate) fn hostile() -> Run {
     let long: &'static str = Box::leak("x".repeat(10_000).into_boxed_str());
     let ask = |name, target| Ask {
@@ -488,12 +489,12 @@ pub(crate) fn hostile() -> Run {
     run
 }
 
-/// A run as a list has it, with its standing.
+/// A run as in a list of runs, with its standing.
 pub(crate) fn listed(run: &Run) -> (RunSummary, Option<Standing>) {
     (summary(run), Some(Standing::of(run)))
 }
 
-/// The kinds of operation that the IOPS of a cell do not count.
+/// Kinds of operation that do not count as IOPS.
 fn beside(cell: &Cell) -> Vec<KindRate> {
     let (total, of) = (cell.total(), cell.io_kinds());
     let kinds = total.iter().filter(|(kind, _)| !of.count(*kind));
@@ -505,7 +506,7 @@ fn beside(cell: &Cell) -> Vec<KindRate> {
     rate.collect()
 }
 
-/// A run as the notebook's list has it.
+/// The summary of a run, as the notebook lists it.
 fn summary(run: &Run) -> RunSummary {
     let cells = run.cells.iter().map(|cell| CellSummary {
         name: cell.key.name.clone(),
@@ -529,8 +530,8 @@ fn summary(run: &Run) -> RunSummary {
     }
 }
 
-/// All of them, with a name for the snapshot.
-/// Three hosts of two ranks each; the last one of the third lags behind, and others used its device.
+/// All of them, with a name for the snapshot. Three hosts with two ranks each. The last rank of the third host is
+/// slow, and other programs used its device.
 pub(crate) fn over_hosts() -> Run {
     let name =
         |rank: u64| &*Box::leak(format!("node{}#{rank}:/dev/sdb", rank / 2).into_boxed_str());

@@ -1,4 +1,4 @@
-//! Lookup of a device or a system by a name of the catalog, or by the path of a file.
+//! Looks up devices and systems by name in the catalog, or by the path of a file.
 
 use crate::files::Files;
 use crate::outcome::RunError;
@@ -35,18 +35,18 @@ pub(crate) fn look_up(what: &str, files: &mut Files) -> Result<Found, RunError> 
 /// Returns a device from the catalog or from a file.
 ///
 /// # Errors
-/// An unknown name, and an invalid file.
+/// The name is unknown, or the file is invalid.
 pub fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError> {
     let file = files.find(Kind::Device, what)?;
     let device = describe::device(&file.name, &file.text);
     Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
-/// Returns a system from the catalog or from a file, together with that file. Also reads the files from which
-/// the system inherits.
+/// Returns a system from the catalog or from a file, together with that file. Also reads the files from which the
+/// system inherits.
 ///
 /// # Errors
-/// An unknown name, and an invalid file.
+/// The name is unknown, or the file is invalid.
 pub fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), RunError> {
     let file = files.find(Kind::System, what)?;
     let system = describe::system(&file.name, &file.text, &mut |base| {

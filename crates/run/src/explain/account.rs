@@ -1,5 +1,5 @@
-//! Latency breakdown and resource utilization of a window, from the counters of a machine's parts: the time of one I/O
-//! by phase, and for each resource its busy share and the rate at which it would saturate.
+//! Computes the latency breakdown and resource utilization of a measured window from the counters of a machine's
+//! parts: the time of one I/O by phase, and for each resource its utilization and the rate at which it would saturate.
 
 use iodyno_emulate::System;
 use iodyno_emulate::usage::{self, Of, Phase, Snapshot};
@@ -77,7 +77,7 @@ impl KindAccount {
 pub struct LevelAccount {
     /// Kind of component: `array`, `flash device` or `disk`.
     pub level: &'static str,
-    /// Reads or writes. Operations of an array are counted per stripe, and include those of caches and rebuilds.
+    /// Reads or writes. Operations of an array are counted per stripe, and include operations by caches and rebuilds.
     pub kind: OpKind,
     /// Operations of this kind per second, summed over all components of the level.
     pub rate_iops: f64,
@@ -184,7 +184,7 @@ pub struct Share {
     pub name: String,
     /// Whether the resource belongs to the host rather than to a device.
     pub of_host: bool,
-    /// Number of such resources per device, or in the host.
+    /// Number of resources in the group, per device or in the host.
     pub count: u32,
     /// Whether operations occupy the resource only while waiting for other resources.
     pub held: bool,

@@ -1,4 +1,4 @@
-//! Properties that follow from a device's parameters without a run: size, endurance, and content after a power cut.
+//! Derives properties of a device from its parameters, without a run: size, endurance, and content after a power cut.
 
 use iodyno_emulate::describe::{DescribedDevice, count_by_source};
 use iodyno_emulate::endurance::{Outlook, outlook};

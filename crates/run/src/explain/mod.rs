@@ -1,11 +1,11 @@
-//! Explanation of an emulated system: the properties of its devices, and for a workload the latency breakdown and
-//! the limit. Nothing is stored: the same system, workload and seed give the same figures again.
+//! Explains an emulated system: the properties of its devices, and for a workload the latency breakdown and the
+//! limiting resource. Nothing is stored, since the same system, workload and seed always give the same results.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `simulate` | one cell in virtual time, with the counters of the machine's parts in its window |
-//! | `account` | from the counters of the parts to phases, shares and bounds |
-//! | `limit` | which resource is the limit, and the sentence that states it |
+//! | `account` | phases, utilizations and saturation rates, computed from the counters |
+//! | `limit` | the limiting resource, and a sentence that names it |
 //! | `device` | the properties that follow from a device's parameters |
 
 mod account;

@@ -1,4 +1,4 @@
-//! Simulates one cell in virtual time, no longer than its figures need.
+//! Simulates one cell in virtual time, for a duration that depends on the kind of device.
 
 use super::account::{KindAccount, LevelAccount, Share, kinds, levels, shares};
 use super::limit::{Limit, limit};
@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// Result of a simulated cell, over all volumes, with the explanation of its performance.
+/// Results of a simulated cell over all volumes, with utilizations and the limiting factor.
 #[derive(Debug)]
 pub struct ExplainedCell {
     /// Name of the cell's workload.
@@ -121,7 +121,7 @@ fn length(system: &System) -> Length {
     Length { ramp_ns: (ramp_ns / fewer).max(10 * MS), window_ns: (window_ns / fewer).max(50 * MS) }
 }
 
-/// Runs a workload on all volumes of the system.
+/// Simulates a workload on all volumes of the system.
 pub fn simulate(
     emulated: &Emulated,
     target: &str,

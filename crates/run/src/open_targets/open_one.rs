@@ -1,4 +1,4 @@
-//! Opens one target: memory, an export, a file or a device.
+//! Opens one target: memory, an NBD export, a file or a device.
 
 use super::{OpenTarget, is_not_whole};
 use crate::outcome::RunError;

@@ -1,4 +1,4 @@
-//! Progress of a cell over all ranks: each rank reports its latest rates, and rank 0 adds them.
+//! Progress of a cell over all ranks: each rank reports its latest rates, and rank 0 sums them.
 
 use crate::watch::{OverRanks, Rates};
 use iodyno_drive::Progress;

@@ -1,5 +1,5 @@
-//! Targets of several ranks: which of them are the same target, which rank opens and lays out a shared one first, and
-//! which part of it each rank uses.
+//! Opens the targets of several ranks: finds targets that ranks share, chooses the rank that opens and initialises a
+//! shared target first, and assigns each rank its part of the target.
 
 use super::vote;
 use crate::open_targets::{self, OpenTarget};

@@ -1,5 +1,5 @@
-//! A cell on an emulated system: in virtual time, on a machine of its own or on one carried over from earlier cells, or
-//! in real time.
+//! Measures a cell on an emulated system, in virtual or real time. In virtual time, the machine is either new or
+//! carried over from earlier cells.
 
 use super::{Load, loads, planned, record_evidence};
 use crate::Emulated;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Recipe {
     /// A quantity of one cell, such as its rate.
     Of(Quantity, CellKey),
-    /// A result of one cell that can't be selected by a [`Quantity`].
+    /// A result of one cell, selected by [`CellFigure`].
     Figure(CellFigure, CellKey),
     /// Messages per second in one cell; the number is the messages per operation.
     Messages(u32, CellKey),
@@ -26,11 +26,11 @@ pub enum Recipe {
     DepthReached(f64, Vec<CellKey>),
     /// A property of the optimum operating point.
     AtOptimum(AtOptimum, Optimum),
-    /// The lowest of several values; none if one of them is missing.
+    /// The lowest of several values; no value if any is missing.
     Lowest(Vec<Recipe>),
-    /// The highest of several values; none if one of them is missing.
+    /// The highest of several values; no value if any is missing.
     Highest(Vec<Recipe>),
-    /// Arithmetic mean of several values; none if one of them is missing.
+    /// Arithmetic mean of several values; no value if any is missing.
     Mean(Vec<Recipe>),
     /// Number of devices at which a system saturates: the rate of the second cell (the saturated system), divided by
     /// the rate per device of the first. At most the devices of the second cell.
@@ -43,7 +43,7 @@ pub enum Recipe {
 /// rate close to the maximum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
-    /// Cells among which the optimum is sought.
+    /// Candidates for the optimum.
     pub cells: Vec<CellKey>,
     /// Maximum accepted mean latency, ns.
     pub ceiling_ns: u64,
@@ -52,7 +52,7 @@ pub struct Optimum {
 /// A property of the optimum operating point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
-    /// A quantity of the optimum, measured by a long cell.
+    /// A quantity at the optimum, measured by a cell with `long` set ([`CellKey`]).
     Of(Quantity),
     /// Total number of outstanding operations at the optimum.
     Oio,
@@ -84,14 +84,14 @@ impl Optimum {
         *found.or_else(|| self.cells.iter().min_by(fewest)).expect("there are points")
     }
 
-    /// Coordinates of the long cell that measures the optimum.
+    /// Key of the cell that measures the optimum with `long` set ([`CellKey`]).
     pub fn long(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
         CellKey { long: true, ..self.find(taken) }
     }
 }
 
 impl Recipe {
-    /// Cells whose results the recipe needs, except for long cells at optima, which are not known in advance.
+    /// Cells whose results the recipe needs, without [`Self::long_cells`], which depend on results.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
             Self::Of(_, cell) | Self::Figure(_, cell) | Self::Messages(_, cell) => vec![*cell],

@@ -1,5 +1,5 @@
-//! Box plots of latency by threads: quartiles as bands around the median, and the 99th percentile. A second figure
-//! ends at 10 ms, so that the values of few threads can be read.
+//! Box plots of latency by number of threads: quartiles as bands around the median, and the 99th percentile. A second
+//! chart ends at 10 ms to magnify short latencies.
 
 use super::figures::ours;
 use crate::Metric;

@@ -1,4 +1,4 @@
-//! Figures of a study: simulated values as lines, published values as rings, and measured values drawn over both.
+//! Charts of a study: simulated values as lines, published values as rings, and measured values drawn over both.
 
 use super::{Measured, Overlay, quantity};
 use crate::error_strata::Spread;

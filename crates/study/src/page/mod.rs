@@ -1,5 +1,5 @@
-//! A study as a document: each table and figure of the paper with the simulated values next to it, the differences
-//! coloured, and optionally the measurement of a real device drawn over it.
+//! Converts a study to a document: each table and figure of the paper with the simulated values next to it, colours by
+//! error, and optionally measurements of a real device as an overlay.
 
 mod boxes;
 mod figures;
@@ -27,7 +27,8 @@ pub struct Overlay {
     pub cells: Vec<Measured>,
 }
 
-/// A measured cell of an [`Overlay`]: its conditions and results. A row of the study with the same conditions shows it.
+/// A measured cell of an [`Overlay`]: its conditions and results. It appears next to the study's row with the same
+/// conditions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// Fraction of operations that are reads, 0 to 1.

@@ -1,4 +1,4 @@
-//! Latency over time: a figure for each workload of a panel, with all systems. The figures of a panel share one
+//! Charts of latency over time, one per workload of a panel, with all systems. The charts of a panel share one
 //! logarithmic axis.
 
 use crate::outcome::{Outcome, TimeLine};

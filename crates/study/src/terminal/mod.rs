@@ -1,5 +1,5 @@
-//! A study as terminal text, for comparison with the paper. Its tables have the paper's columns; below each published
-//! figure are the simulated one, its error, and the error of the null model.
+//! Formats a study for the terminal, for comparison with the paper. Tables have the paper's columns; below each
+//! published value are the simulated value, its error, and the error of the null model.
 
 mod number;
 

@@ -1,5 +1,5 @@
-//! Figures as text in a table: one unit for all, published figures with the digits of the paper, simulated ones with at
-//! least four digits.
+//! Formats the values of a table in one common unit: published values with the digits of the paper, simulated values
+//! with at least four digits.
 
 use crate::published::Figure;
 use crate::unit::Unit;

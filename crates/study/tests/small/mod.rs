@@ -1,4 +1,4 @@
-//! A study of two RAM disks that is small enough for a debug build, and cells without a machine.
+//! A study of two RAM disks, small enough for debug builds, and synthetic results of cells.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use iodyno_catalog::Problem;
@@ -116,7 +116,7 @@ devices = 1
 pub(crate) const HEADER: &str = "figure,system,workload,block_bytes,queue_depth,threads,devices,metric,\
 relation,value,resolution,unit,kind,note\n";
 
-/// Printed figures with a one-sided one, a flagged one, and one without a resolution.
+/// Published values, among them a bound, a flagged value, and one without a resolution.
 pub(crate) const FIGURES: &str = "\
 Table 1,ram,randread,4096,,,1,iops_max,=,200000,500,1/s,table,
 Table 1,ram,randread,4096,,,2,iops_max,=,400000,500,1/s,table,
@@ -132,7 +132,7 @@ Figure 4,ram,randread,4096,,,1,knee_queue_depth,~,1,,1,prose,
 prose,rtp,any,,,,,unbalanced_memory_slowdown,>=,0.25,,ratio,prose,
 ";
 
-/// A study from these texts.
+/// Builds a study from the text of its file and of its published values.
 pub(crate) fn study(study: &str, figures: &str) -> Result<Study, Problem> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("small.toml");
@@ -141,7 +141,7 @@ pub(crate) fn study(study: &str, figures: &str) -> Result<Study, Problem> {
     load(path.to_str().unwrap())
 }
 
-/// The small study as it is.
+/// The unchanged small study.
 pub(crate) fn small() -> Study {
     study(STUDY, &format!("{HEADER}{FIGURES}")).unwrap_or_else(|problem| panic!("{problem}"))
 }
@@ -156,7 +156,7 @@ pub(crate) fn taken(study: &Study, rule: impl Fn(&CellKey) -> Taken) -> BTreeMap
     taken
 }
 
-/// A cell of this rate and latency.
+/// Results of a cell with this rate and latency.
 pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
     let times = |n: f64| Some((n * mean_ns) as u64);
     let latency = Latency {
@@ -186,7 +186,7 @@ pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
     }
 }
 
-/// Cells of the small study that come out near its print.
+/// Results of the small study that are close to its published values.
 pub(crate) fn near_print(study: &Study) -> BTreeMap<CellKey, Taken> {
     taken(study, |key| {
         let devices = f64::from(key.devices);

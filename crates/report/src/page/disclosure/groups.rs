@@ -1,4 +1,4 @@
-//! The facts in each group of the disclosure, from the stored run.
+//! Collects the facts for the groups A to I of a report's disclosure from the stored run.
 
 use super::super::labels;
 use super::{Facts, row, rows, text};

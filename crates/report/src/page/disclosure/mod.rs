@@ -1,5 +1,5 @@
-//! Full disclosure: the facts needed to judge and reproduce the figures, in groups A to I, which cover those
-//! of SNIA's and SPC's reports. Unknown facts are listed as unknown; none is omitted silently.
+//! Section with the full disclosure of a run: all facts needed to judge and reproduce the results, in groups A to I,
+//! which cover those of SNIA's and SPC's reports. Unknown facts are listed as unknown.
 
 mod groups;
 
@@ -214,7 +214,7 @@ fn flat(value: &Value) -> Facts {
     all
 }
 
-/// Section with the exact command of the run, quoted for a shell, and what it requires.
+/// Section with the exact command of the run, quoted for a shell, and its requirements.
 fn repeat(run: &Run) -> Section {
     let (text, remark) = command(run);
     let mut blocks = vec![Block::Code { caption: format!("The command{remark}"), text }];

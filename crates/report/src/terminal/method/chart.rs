@@ -1,4 +1,4 @@
-//! The chart of a sweep over one axis: the rate and the latency of each point as bars of text, from zero.
+//! Chart of a sweep over one axis: rate and latency of each point as text bars that begin at zero.
 
 use crate::method_headlines::is_large;
 use crate::verdict_groups::tone_of_point;

@@ -1,4 +1,5 @@
-//! A grid as terminal text: matrices of rates and of latencies for two axes, otherwise one line per point.
+//! Formats a grid of points for the terminal: matrices of rates and latencies for two axes, otherwise one line per
+//! point.
 
 use crate::kinds;
 use crate::point_figures::{self, HALF_WIDTH};

@@ -1,5 +1,5 @@
-//! A search for the highest rate that meets a latency limit, as text: the answer, and the result at
-//! each rate.
+//! Formats a search for the highest rate that meets a latency limit: the rate found, and the result at each tried
+//! rate.
 
 use crate::kinds;
 use crate::rate_search::table;

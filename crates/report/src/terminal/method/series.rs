@@ -1,4 +1,4 @@
-//! A series as terminal text: its beginning, its end, and its course as a line of bars.
+//! Formats a series for the terminal: its beginning, its end, and its course as a sparkline.
 
 use super::grid;
 use crate::terminal::spark;
