@@ -27,7 +27,9 @@ use iodyno_emulate::spec::{Device, Kind};
 use iodyno_units::Precondition;
 use iodyno_workload::Spec;
 pub use parameter::{Parameter, Unit, parameters};
-pub use probe::{Family, HELD_OUT, Probe, limit_writes, probes};
+pub use probe::{
+    CONDITIONING, Family, HELD_OUT, Probe, limit_writes, precondition, probes, steady_probes,
+};
 use refine::Problem;
 pub use score::{Prediction, median_error};
 use simulate::Bench;
@@ -179,7 +181,7 @@ pub fn fit_structures(
 
 /// Misfit of a structure near its best parameters, in standard errors.
 fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
-    let bench = Bench::new(start)?;
+    let bench = Bench::new(start, cells)?;
     let parameters = parameters(bench.device(), bench.is_steady(cells));
     let first = start::values(&parameters, bench.device(), cells);
     let coarse = Problem::new(&bench, cells, &parameters, &first, None, OPS_COARSE, start.seed)?;
@@ -188,16 +190,79 @@ fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
     Ok(interval::scale(&coarse, &near, &slope).0)
 }
 
-/// Fits the device of `start` to `cells`, and predicts `held_out` with it.
+/// Fits the device of `start` to `cells`, and predicts `held_out` with it. Cells in the steady state of random writes, if
+/// others were measured too, determine the spare alone: they depend on all other parameters, and are the noisiest.
 ///
 /// # Errors
 /// See [`FitError`].
 pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<Fitted, FitError> {
-    let bench = Bench::new(start)?;
+    let bench = Bench::new(start, cells)?;
+    let is_steady = |number: &usize| bench.is_steady(&cells[*number..=*number]);
+    let (steady, others): (Vec<usize>, Vec<usize>) = (0..cells.len()).partition(is_steady);
+    if are_printed(cells) || steady.is_empty() || others.is_empty() {
+        let parameters = parameters(bench.device(), !steady.is_empty());
+        let part = estimate(&bench, cells, &parameters, start.seed)?;
+        return part.predicting(cells, held_out, start.seed);
+    }
+    let of = |numbers: &[usize]| numbers.iter().map(|n| cells[*n].clone()).collect::<Vec<_>>();
+    let all = parameters(bench.device(), true);
+    let (others_only, spare): (Vec<Parameter>, Vec<Parameter>) =
+        all.into_iter().partition(|parameter| parameter.key != parameter::SPARE);
+    let mut part = estimate(&bench, &of(&others), &others_only, start.seed)?.numbered(&others);
+    if !spare.is_empty() {
+        let second = estimate(&part.twin, &of(&steady), &spare, start.seed)?.numbered(&steady);
+        part.twin = second.twin;
+        part.estimates.extend(second.estimates);
+        part.residuals.extend(second.residuals);
+    }
+    part.predicting(cells, held_out, start.seed)
+}
+
+/// A device with fitted parameters.
+struct Part {
+    twin: Bench,
+    estimates: Vec<Estimate>,
+    combinations: Vec<Combination>,
+    residuals: Vec<Residual>,
+    scale: f64,
+}
+
+impl Part {
+    /// Replaces the index of each residual's cell by the index in `numbers` at this position.
+    fn numbered(mut self, numbers: &[usize]) -> Self {
+        for residual in &mut self.residuals {
+            residual.of.cell = numbers[residual.of.cell];
+        }
+        self
+    }
+
+    fn predicting(
+        self,
+        cells: &[Measured],
+        held_out: &[Measured],
+        seed: u64,
+    ) -> Result<Fitted, FitError> {
+        Ok(Fitted {
+            device: self.twin.device().clone(),
+            held_out: score::predict(&self.twin, cells, held_out, seed)?,
+            estimates: self.estimates,
+            combinations: self.combinations,
+            residuals: self.residuals,
+            scale: self.scale,
+        })
+    }
+}
+
+/// Fits some parameters of the device of `bench` to cells.
+fn estimate(
+    bench: &Bench,
+    cells: &[Measured],
+    parameters: &[Parameter],
+    seed: u64,
+) -> Result<Part, FitError> {
     let device = bench.device();
-    let parameters = parameters(device, bench.is_steady(cells));
-    let first = start::values(&parameters, device, cells);
-    let coarse = Problem::new(&bench, cells, &parameters, &first, None, OPS_COARSE, start.seed)?;
+    let first = start::values(parameters, device, cells);
+    let coarse = Problem::new(bench, cells, parameters, &first, None, OPS_COARSE, seed)?;
     if coarse.statistics.is_empty() {
         return Err(FitError::Start(
             "no cell has enough operations to fit to: measure each for longer".to_owned(),
@@ -206,8 +271,7 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
     let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
     let is_slow = matches!(device.kind, Kind::Flash(_)) && !are_printed(cells);
     let ops = if is_slow { OPS_FINE.0 } else { OPS_FINE.1 };
-    let mut fine =
-        Problem::new(&bench, cells, &parameters, &first, Some(&near.at), ops, start.seed)?;
+    let mut fine = Problem::new(bench, cells, parameters, &first, Some(&near.at), ops, seed)?;
     let mut best = fine.refine(fine.point(&near.at)?, ITERATIONS.1)?;
     let mut slope = fine.slope(&best)?;
     let (_, degrees) = interval::scale(&fine, &best, &slope);
@@ -224,19 +288,13 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
     let (scale, _) = interval::scale(&fine, &best, &slope);
     let at = interval::like_device(&fine, &best, &mut estimates, &of_device, scale)?;
     let values: Vec<f64> = at.iter().map(|x| x.exp()).collect();
-    let twin = bench.with(&parameters, &values);
+    let twin = bench.with(parameters, &values);
     // Values that exclude each other were moved.
     for estimate in &mut estimates {
         estimate.value = estimate.parameter.of(twin.device()).unwrap_or(estimate.value);
     }
     let residual =
         |(of, residual): (&Statistic, &f64)| Residual { of: *of, log_ratio: residual * of.error };
-    Ok(Fitted {
-        device: twin.device().clone(),
-        estimates,
-        combinations,
-        residuals: fine.statistics.iter().zip(&best.residuals).map(residual).collect(),
-        scale,
-        held_out: score::predict(&twin, cells, held_out, start.seed)?,
-    })
+    let residuals = fine.statistics.iter().zip(&best.residuals).map(residual).collect();
+    Ok(Part { twin, estimates, combinations, residuals, scale })
 }

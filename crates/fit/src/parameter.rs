@@ -149,6 +149,8 @@ fn limit(device: &mut Device, counts: Counted) -> Option<Place<'_>> {
     (found.next().is_none() && first.credits.is_none()).then_some(Place::Whole(&mut first.rate))
 }
 
+/// Key of the parameter that shows in the steady state of random writes alone.
+pub(crate) const SPARE: &str = "translation.reserved";
 const TIME: (f64, f64) = (50.0, 1e8);
 const RATE: (f64, f64) = (1e6, 1e11);
 
@@ -213,12 +215,7 @@ const ALL: &[Parameter] = &[
         of_kind!(Flash, Real, nand.channel_bytes_per_s),
     ),
     parameter("buffer.accept", Unit::Ns, (50.0, 1e8), of_kind!(Flash, Whole, buffer.accept_ns)),
-    parameter(
-        "translation.reserved",
-        Unit::Share,
-        (5e-4, 0.6),
-        of_kind!(Flash, Real, translation.reserved_share),
-    ),
+    parameter(SPARE, Unit::Share, (5e-4, 0.6), of_kind!(Flash, Real, translation.reserved_share)),
     parameter("variation.suspend", Unit::Ns, (50.0, 1e8), |device| match &mut device.kind {
         Kind::Flash(flash) => {
             flash.nand.variation.as_mut().map(|variation| Place::Whole(&mut variation.suspend_ns))
@@ -242,7 +239,7 @@ const ALL: &[Parameter] = &[
 /// The parameters of `device` that can be fitted, in the order of the device file. Without `is_steady`, the device is
 /// not in the steady state of random writes, and its spare has no effect.
 pub fn parameters(device: &Device, is_steady: bool) -> Vec<Parameter> {
-    let has_effect = |parameter: &&Parameter| is_steady || parameter.key != "translation.reserved";
+    let has_effect = |parameter: &&Parameter| is_steady || parameter.key != SPARE;
     let has = |parameter: &&Parameter| parameter.of(device).is_some();
     ALL.iter().filter(has).filter(has_effect).copied().collect()
 }

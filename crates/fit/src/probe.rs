@@ -2,7 +2,7 @@
 //! held-out cells that score the result.
 
 use iodyno_emulate::spec::Kind;
-use iodyno_units::OpKind;
+use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Spec;
 
 /// Families of devices that can be fitted.
@@ -162,6 +162,47 @@ const HELD: &[Short] = &[
         "[arrivals]\nkind = \"closed\"\nthink_time = \"2ms\"\nthink_drains = true",
     ),
 ];
+
+/// Prefix of the names of cells in the steady state of random writes, after that of held-out cells.
+const STEADY: &str = "steady-";
+/// Name of the cell that brings a device to its steady state. It is not fitted to.
+pub const CONDITIONING: &str = "conditioning";
+/// Cells in the steady state of random writes, with the prefix of their names: fitted, and held out.
+const STEADY_CELLS: &[(Short, &str)] = &[
+    (("write-4k-q256", 4, 64, "4KiB", 0, ""), ""),
+    (("mix-70-4k-q32", 1, 32, "4KiB", 70, ""), ""),
+    (("mix-50-8k-q16", 1, 16, "8KiB", 50, ""), HELD_OUT),
+];
+/// Measured time of a steady cell, as a multiple of that of others: collections and host writes alternate slowly.
+const STEADY_TIMES: u64 = 5;
+/// Number of times that conditioning overwrites the device: after two, the steady state of the SNIA specification.
+const CONDITIONING_PASSES: u64 = 2;
+
+/// State of an emulated device in which the cell of this name was measured, other than that of its target.
+pub fn precondition(name: &str) -> Precondition {
+    let name = name.strip_prefix(HELD_OUT).unwrap_or(name);
+    if name.starts_with(STEADY) {
+        return Precondition::Random { block_bytes: Some(4096) };
+    }
+    Precondition::Workload
+}
+
+/// Returns a cell that overwrites a device of `capacity_bytes` at random until its steady state, and the cells to measure
+/// in this state, each for five times `time_ns`.
+pub fn steady_probes(capacity_bytes: u64, time_ns: u64) -> Vec<Probe> {
+    let write = spec(&(CONDITIONING, 1, 64, "4KiB", 0, ""), 0, time_ns);
+    let bytes = capacity_bytes * CONDITIONING_PASSES;
+    let write = write.with_bytes(bytes).and_then(Spec::without_time);
+    let first = match write {
+        Ok(spec) => Probe { name: CONDITIONING.to_owned(), spec },
+        Err(why) => unreachable!("{CONDITIONING}: {why}"),
+    };
+    let of = |(short, prefix): &(Short, &str)| Probe {
+        name: format!("{prefix}{STEADY}{}", short.0),
+        spec: spec(short, time_ns / 5, time_ns * STEADY_TIMES),
+    };
+    std::iter::once(first).chain(STEADY_CELLS.iter().map(of)).collect()
+}
 
 /// Returns the cells for a family of devices. Each is measured for `time_ns`, after a ramp of a fifth of `time_ns`,
 /// or half of it on a disk, whose cache fills slowly. With `is_read_only`, cells with writes are left out.

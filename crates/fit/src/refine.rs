@@ -3,11 +3,12 @@
 //! differ by their parameters and not by chance.
 
 use crate::matrix::{Symmetric, solve};
-use crate::parameter::Parameter;
+use crate::parameter::{Parameter, Unit};
 use crate::simulate::Bench;
 use crate::statistic::{Statistic, simulated_ns, simulation_error, statistics};
 use crate::{FitError, Measured, are_printed};
 use iodyno_drive::parallel;
+use iodyno_measure::statistics::describe;
 use std::collections::BTreeMap;
 
 /// Prior standard deviation of a parameter's logarithm around its start, for measured cells: a factor of 2.7. Matters
@@ -69,11 +70,23 @@ pub(crate) struct Point {
     pub(crate) residuals: Vec<f64>,
 }
 
+/// How much the cost of a point depends on the random numbers of its simulation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Luck {
+    /// Mean cost with other random numbers minus the cost that was minimised; at least 0.
+    pub(crate) mean: f64,
+    /// Standard deviation of the cost with other random numbers.
+    pub(crate) deviation: f64,
+}
+
 /// Derivatives of the residuals with respect to the parameters, at a point.
 #[derive(Clone, Debug)]
 pub(crate) struct Slope {
     /// Derivatives by parameter, then by statistic.
     pub(crate) of: Vec<Vec<f64>>,
+    /// One-sided derivatives by parameter, below and above the point, then by statistic. They differ where a limit begins
+    /// to bind.
+    sides: Vec<[Vec<f64>; 2]>,
 }
 
 impl<'a> Problem<'a> {
@@ -164,7 +177,10 @@ impl<'a> Problem<'a> {
     fn simulate(&self, at: &[f64], seed: u64) -> Result<Vec<iodyno_measure::Cell>, FitError> {
         let values: Vec<f64> = at.iter().map(|x| x.exp()).collect();
         let bench = self.bench.with(self.parameters, &values);
-        self.cells.iter().map(|cell| bench.simulate(cell, self.ops, seed)).collect()
+        // Cells with the same random numbers would err together, and the parameters would absorb it.
+        let seeds = (0..).map(|number: u64| seed.wrapping_add(number << 16));
+        let cells = self.cells.iter().zip(seeds);
+        cells.map(|(cell, seed)| bench.simulate(cell, self.ops, seed)).collect()
     }
 
     /// Simulates all cells with each set of parameters in `at`, in parallel.
@@ -178,16 +194,17 @@ impl<'a> Problem<'a> {
         self.point_of(at, self.seed)
     }
 
-    /// Mean growth of the cost of `best` when simulated with [`OTHERS`] other seeds; at least 0.
-    pub(crate) fn luck(&self, best: &Point) -> Result<f64, FitError> {
+    /// Growth of the cost of `best` when simulated with [`OTHERS`] other seeds.
+    pub(crate) fn luck(&self, best: &Point) -> Result<Luck, FitError> {
         let seeds: Vec<u64> = (1..=OTHERS).map(|n| self.seed.wrapping_add(n << 32)).collect();
         let work = |seed: &u64| self.point_of(&best.at, *seed);
         let ((), done) = parallel::at_once(self.threads, &seeds, work, || ());
-        let mut sum = 0.0;
+        let mut costs = Vec::new();
         for point in done.into_iter().flatten() {
-            sum += self.cost(&point?);
+            costs.push(self.cost(&point?));
         }
-        Ok((sum / OTHERS as f64 - self.cost(best)).max(0.0))
+        let mean = (describe::mean(&costs) - self.cost(best)).max(0.0);
+        Ok(Luck { mean, deviation: describe::deviation(&costs) })
     }
 
     fn point_of(&self, at: &[f64], seed: u64) -> Result<Point, FitError> {
@@ -223,12 +240,16 @@ impl<'a> Problem<'a> {
         let at: Vec<Vec<f64>> =
             (0..count).flat_map(|j| [moved(j, -STEP), moved(j, STEP)]).collect();
         let points = self.points(&at)?;
-        let of = points.chunks(2).enumerate().map(|(j, pair)| {
-            let width = (pair[1].at[j] - pair[0].at[j]).max(STEP / 10.0);
-            let both = pair[0].residuals.iter().zip(&pair[1].residuals);
+        let between = |j: usize, low: &Point, high: &Point| -> Vec<f64> {
+            let width = (high.at[j] - low.at[j]).max(STEP / 10.0);
+            let both = low.residuals.iter().zip(&high.residuals);
             both.map(|(low, high)| (high - low) / width).collect()
-        });
-        Ok(Slope { of: of.collect() })
+        };
+        let pairs = || points.chunks(2).enumerate();
+        let of = pairs().map(|(j, pair)| between(j, &pair[0], &pair[1])).collect();
+        let sides =
+            pairs().map(|(j, pair)| [between(j, &pair[0], point), between(j, point, &pair[1])]);
+        Ok(Slope { of, sides: sides.collect() })
     }
 
     /// Fisher information of the statistics about each pair of parameters, without the prior.
@@ -309,6 +330,35 @@ impl<'a> Problem<'a> {
             }
         }
         Ok(best)
+    }
+
+    /// Logarithms of the parameters of `point` with one of them moved, and the others adjusted by the linear model to
+    /// compensate. The model is linear in the times of operations, not in their logarithms.
+    pub(crate) fn compensated(
+        &self,
+        point: &Point,
+        slope: &Slope,
+        parameter: usize,
+        by: f64,
+    ) -> Vec<f64> {
+        let mut moved = point.clone();
+        moved.at[parameter] += by;
+        let effect = match self.parameters[parameter].unit {
+            Unit::BytesPerS | Unit::OpsPerS | Unit::Rpm => 1.0 - (-by).exp(),
+            Unit::Ns => by.exp() - 1.0,
+            Unit::Share => by,
+        };
+        let side = &slope.sides[parameter][usize::from(by > 0.0)];
+        for (residual, slope) in moved.residuals.iter_mut().zip(side) {
+            *residual += effect * slope;
+        }
+        if let Some(step) = self.step(&moved, slope, 0.0, Some(parameter)) {
+            for (x, by) in moved.at.iter_mut().zip(step) {
+                *x += by;
+            }
+        }
+        self.bounded(&mut moved.at);
+        moved.at
     }
 
     /// Improves a point until an iteration lowers the cost by less than 1 %, for at most `iterations`.

@@ -8,11 +8,10 @@ use iodyno_emulate::describe::{self, DescribedDevice};
 use iodyno_emulate::spec;
 use iodyno_fit::{
     Chosen, Family, Figure, Fitted, HELD_OUT, Known, Measured, Observed, Parameter, Start,
-    device_file, fit, fit_structures, parameters, probes,
+    device_file, fit, fit_structures, parameters, precondition, probes, steady_probes,
 };
 use iodyno_run::{Emulated, Files, emulated};
 use iodyno_targets::TargetName;
-use iodyno_units::Precondition;
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_workload::EmulationOptions;
 use std::fmt::Write as _;
@@ -65,22 +64,24 @@ fn change(device: &mut spec::Device, all: &[Parameter], rng: &mut Generator) -> 
 /// Measures the cells of a fit on a device.
 fn measure(on: &Emulated, family: Family, seed: u64) -> (Vec<Measured>, Vec<Measured>) {
     let time_ns = if family == Family::Disk { 20_000_000_000 } else { 400_000_000 };
-    let cells = probes(family, time_ns, false).into_iter().map(|probe| {
+    let mut probes = probes(family, time_ns, false);
+    if family == Family::Flash {
+        // In virtual time, the steady state is constructed.
+        probes.extend(steady_probes(1 << 30, time_ns).into_iter().skip(1));
+    }
+    let cells = probes.into_iter().map(|probe| {
         let limits = probe.spec.limits();
-        let length = Length { ramp_ns: limits.ramp_ns, window_ns: time_ns };
-        let asked = EmulationOptions::default();
+        let window_ns = limits.time_ns.unwrap();
+        let length = Length { ramp_ns: limits.ramp_ns, window_ns };
+        let precondition = precondition(&probe.name);
+        let asked = EmulationOptions { precondition, ..EmulationOptions::default() };
         let plan = on.experiment(&probe.name, probe.spec.clone(), length, &asked).unwrap();
         let mut plan = plan.warmed_up();
         plan.cell.seed = seed;
-        plan.cell.interval_ns = Some(time_ns / 20);
+        plan.cell.interval_ns = Some(window_ns / 20);
         let ran = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap();
         let observed = Observed::of(&ran.cells[0]);
-        Measured {
-            name: probe.name,
-            spec: probe.spec,
-            precondition: Precondition::Workload,
-            observed,
-        }
+        Measured { name: probe.name, spec: probe.spec, precondition, observed }
     });
     let (fitted, held_out) = cells.partition(|cell| !cell.name.starts_with(HELD_OUT));
     (fitted, held_out)
@@ -93,8 +94,9 @@ fn trial(device: &str, seed: u64) -> Trial {
     let like = describe::device(&file.name, &file.text).unwrap();
     let mut truth = emulated_device(&target);
     let device = &mut truth.system.devices_mut().next().unwrap().device;
-    let drawn = change(device, &parameters(&like.device, false), &mut stream(seed, "twin", 0));
     let family = Family::of(&like.device.kind);
+    let is_steady = family == Family::Flash;
+    let drawn = change(device, &parameters(&like.device, is_steady), &mut stream(seed, "twin", 0));
     let (cells, held_out) = measure(&truth, family, seed);
     // Another seed than that of the measurement, as for a real device.
     let start = Start { target, capacity_bytes: None, seed: seed + 1000, stop: Arc::default() };
@@ -138,6 +140,13 @@ impl Score {
                 estimate.known,
                 if is_covered { "" } else { ", not covered" }
             );
+        }
+        for prediction in &fitted.held_out {
+            let error = prediction.error();
+            if prediction.of.figure == Figure::Mean && error.abs() > 0.1 {
+                let (cell, kind) = (&prediction.cell, prediction.of.kind.name());
+                let _ = writeln!(self.text, "  {cell} {kind}: {:+.1} %", error * 100.0);
+            }
         }
         let errors = |figure: Figure| {
             let of = fitted.held_out.iter().filter(move |p| p.of.figure == figure);

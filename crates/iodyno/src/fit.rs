@@ -13,8 +13,8 @@ use iodyno_emulate::describe::DescribedDevice;
 use iodyno_emulate::spec::{Limit, LimitOf};
 use iodyno_fit::answer::{self, About};
 use iodyno_fit::{
-    Chosen, Family, FitError, HELD_OUT, Measured, Observed, PrintedFigures, Probe, Start,
-    device_file, fit_structures, limit_writes, probes,
+    CONDITIONING, Chosen, Family, FitError, HELD_OUT, Measured, Observed, PrintedFigures, Probe,
+    Start, device_file, fit_structures, limit_writes, precondition, probes, steady_probes,
 };
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
@@ -194,19 +194,40 @@ fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
     if let Some(bytes) = flags.writes.or_else(of_capacity) {
         limit_writes(&mut cells, bytes);
     }
+    if flags.steady {
+        cells.extend(steady_probes(overwritten_bytes(target)?, flags.time.unwrap_or(time_ns)));
+    }
     Ok(cells)
+}
+
+/// Size of a target that can be brought to its steady state by overwriting.
+fn overwritten_bytes(target: &TargetName) -> Result<u64, Failure> {
+    if matches!(target, TargetName::Model(_)) {
+        return Err(Failure::input(
+            "--steady overwrites a real target; an emulated one is measured in its steady state without it, unless its name says state=sequential or state=fresh",
+        ));
+    }
+    if let TargetName::Path { size_bytes: Some(bytes), .. } = target {
+        return Ok(*bytes);
+    }
+    let size = inspect(target)?.whole_bytes.filter(|bytes| *bytes > 0);
+    size.ok_or_else(|| {
+        Failure::input(format!("{target}: --steady needs a target with a known size"))
+    })
 }
 
 fn plan(probes: &[Probe], style: Style) -> String {
     let mut text = iodyno_page::terminal::Lines::new(style);
-    let total_ns: u64 = probes
-        .iter()
+    let conditioning = probes.iter().find(|probe| probe.name == CONDITIONING);
+    let conditioning = conditioning.and_then(|probe| probe.spec.limits().bytes);
+    let probes = || probes.iter().filter(|probe| probe.name != CONDITIONING);
+    let total_ns: u64 = probes()
         .map(|probe| {
             let limits = probe.spec.limits();
             limits.ramp_ns + limits.time_ns.unwrap_or(0)
         })
         .sum();
-    let writing: Vec<&Probe> = probes.iter().filter(|probe| probe.write_share() > 0.0).collect();
+    let writing: Vec<&Probe> = probes().filter(|probe| probe.write_share() > 0.0).collect();
     let written = writing.iter().map(|probe| {
         let bytes = probe.spec.limits().bytes?;
         Some((bytes as f64 * probe.write_share()).ceil() as u64)
@@ -217,11 +238,17 @@ fn plan(probes: &[Probe], style: Style) -> String {
         None => ", as fast as the target can; --writes limits the amount".to_owned(),
     };
     text.heading(
-        &format!("{} cells, {}", probes.len(), human::duration_ns(total_ns)),
+        &format!("{} cells, {}", probes().count(), human::duration_ns(total_ns)),
         &format!("{} of them write{at_most}", writing.len()),
     );
-    for probe in probes {
+    for probe in probes() {
         text.line(&probe.name);
+    }
+    if let Some(bytes) = conditioning {
+        text.line(&format!(
+            "Before the cells named steady-*, random writes overwrite the target twice: {}, which takes as long as the target needs.",
+            human::size(bytes)
+        ));
     }
     text.line(&format!(
         "Cells named {HELD_OUT}* are held out: they score the twin, and are not used to fit it."
@@ -296,6 +323,7 @@ fn cells(
     for cell in &run.cells {
         if cell.is_skipped()
             || cell.key.place.as_ref().is_some_and(|place| place.role != Role::Measure)
+            || cell.key.name == CONDITIONING
         {
             continue;
         }
@@ -317,7 +345,7 @@ fn cells(
         all.push(Measured {
             name: cell.key.name.clone(),
             spec,
-            precondition: Precondition::Workload,
+            precondition: precondition(&cell.key.name),
             observed: Observed::of(cell),
         });
     }

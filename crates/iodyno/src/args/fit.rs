@@ -31,7 +31,7 @@ pub struct Fit {
     /// Fit to the printed figures in this TOML file, such as those of a data sheet, and measure nothing; requires --like
     ///
     /// docs/fitting.md describes the file.
-    #[arg(long, value_name = "FILE", requires = "like", conflicts_with_all = ["target", "from", "time", "read_only", "writes", "doubtful", "plan", "engine", "destroy"])]
+    #[arg(long, value_name = "FILE", requires = "like", conflicts_with_all = ["target", "from", "time", "read_only", "writes", "steady", "doubtful", "plan", "engine", "destroy"])]
     pub figures: Option<PathBuf>,
     /// Write the description of the fitted device (TOML) to this file
     #[arg(long, short, value_name = "FILE")]
@@ -52,6 +52,11 @@ pub struct Fit {
     /// Each cell that writes gets an equal share.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["from", "read_only"])]
     pub writes: Option<u64>,
+    /// Measure the steady state too, after overwriting the whole target twice at random: finds an SSD's spare
+    ///
+    /// The other cells come first. --plan says how much is written.
+    #[arg(long, conflicts_with_all = ["from", "read_only"])]
+    pub steady: bool,
     /// Also use cells that have warnings
     #[arg(long)]
     pub doubtful: bool,

@@ -57,6 +57,80 @@ fn what_cannot_be_fitted_is_refused() {
     assert!(plan.succeeds().stdout.contains("read-inner-seq"));
 }
 
+/// Printed figures give the parameters on which they depend, and leave the others as in the device that the fit starts
+/// from.
+#[test]
+fn a_twin_of_printed_figures_has_these_figures() {
+    let place = Place::new();
+    let sheet = r#"
+schema = 1
+title = "a data sheet"
+capacity = "1TB"
+[[figures]]
+workload = "random-read"
+depth = 64
+threads = 8
+iops = "800k/s"
+[[figures]]
+name = "latency"
+workload = "random-read"
+depth = 1
+read_p50 = "90us"
+held_out = true
+"#;
+    std::fs::write(place.path("sheet.toml"), sheet).unwrap();
+    let words = "fit --figures sheet.toml --like nvme-tlc-3840g -o my.toml --json";
+    let document = place.iodyno(words).succeeds().json();
+    valid(&document);
+    assert_eq!((&document["run"], &document["target"]), (&"".into(), &"a data sheet".into()));
+    let parameter = |key: &str| {
+        let all = document["parameters"].as_array().unwrap();
+        all.iter().find(|p| p["key"] == key).unwrap().clone()
+    };
+    let command = parameter("controller.read_command");
+    assert_eq!(command["known"], "identified");
+    assert!((number(&command["value"]) / 1250.0 - 1.0).abs() < 0.02, "{command}");
+    assert_eq!(parameter("nand.program_fast")["as_like"], true);
+    assert_eq!(document["held_out"][0]["of"]["figure"], "p50");
+    let run = "run random-read --depth 64 --threads 8 --time 100ms --json --on model:./my.toml";
+    let run = place.iodyno(run).succeeds().json();
+    let iops = number(&run["cells"][0]["total"]["iops"]);
+    assert!((iops / 8e5 - 1.0).abs() < 0.02, "{iops}");
+}
+
+/// Faults in a file of figures are shown at their place.
+#[test]
+fn faults_in_printed_figures_are_shown() {
+    let place = Place::new();
+    let cases = [
+        ("workload = \"random-read\"", "no figure is given"),
+        ("workload = \"random-raed\"\niops = 5", "random-raed"),
+        ("workload = \"random-read\"\nwrite_p99 = \"1ms\"", "the workload has no writes"),
+        ("workload = \"random-read\"\nrate = 100\niops = 100", "says nothing about the device"),
+        ("workload = \"random-read\"\niops = 9\nthroughput = \"1 MB/s\"", "both given"),
+    ];
+    for (figure, expected) in cases {
+        let text = format!("title = \"t\"\n[[figures]]\n{figure}\n");
+        std::fs::write(place.path("sheet.toml"), text).unwrap();
+        let output = place.iodyno("fit --figures sheet.toml --like nvme-tlc-3840g");
+        output.exits(2);
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
+        assert!(output.stderr.contains("sheet.toml:"), "{}", output.stderr);
+    }
+    place.iodyno("fit --figures sheet.toml").exits(2);
+}
+
+/// The steady state is measured after the target was overwritten twice.
+#[test]
+fn the_steady_state_is_measured_last() {
+    let place = Place::new();
+    let plan = place.iodyno("fit data.bin?size=64MiB --plan --steady");
+    let plan = &plan.succeeds().stdout;
+    assert!(plan.contains("overwrite the target twice: 128 MiB"), "{plan}");
+    assert!(plan.contains("steady-write-4k-q256"), "{plan}");
+    place.iodyno("fit model:ebs-gp3 --steady --plan").exits(2);
+}
+
 /// A fit writes at most as much as `--writes` allows after the ramps, in all cells that write.
 #[test]
 fn writes_are_limited() {
