@@ -135,10 +135,10 @@ fn cut_blocks(atomic: &str, order: &str) -> Vec<Vec<bool>> {
     // So slow that most of it is still in the buffer.
     let server = Served::start(&place, "./device.toml --no-floor --dilate 5000");
     let mut crowd = server.crowd(BLOCKS as u32);
-    for block in 0..BLOCKS {
-        let bytes = vec![block as u8 + 1; BLOCK];
-        let offset = (block * BLOCK) as u64;
-        crowd.send(block as u32, (Kind::Write, CmdFlags::NONE), offset, &bytes);
+    let mut written: Vec<Vec<u8>> = (1..=BLOCKS).map(|stamp| vec![stamp as u8; BLOCK]).collect();
+    for (block, bytes) in (0..).zip(&mut written) {
+        let offset = u64::from(block) * BLOCK as u64;
+        crowd.send(block, (Kind::Write, CmdFlags::NONE), offset, bytes);
     }
     let mut answers = Vec::new();
     while answers.len() < BLOCKS {

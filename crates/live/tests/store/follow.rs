@@ -11,11 +11,12 @@ const UNITS: u64 = 24;
 
 /// Content of a write: in each sector of 512 B the sector's byte of the token and the unit, repeated every 8 bytes.
 fn content(token: u64, unit: u64) -> Vec<u8> {
-    let sector = |byte: u8| match byte {
-        0 => vec![0; 512],
-        _ => (u64::from(byte) << 20 | unit).to_le_bytes().repeat(64),
-    };
-    token.to_le_bytes().into_iter().flat_map(sector).collect()
+    let mut bytes = Vec::with_capacity(4096);
+    for byte in token.to_le_bytes() {
+        let word = if byte == 0 { 0 } else { u64::from(byte) << 20 | unit };
+        bytes.extend(word.to_le_bytes().repeat(64));
+    }
+    bytes
 }
 
 #[test]
