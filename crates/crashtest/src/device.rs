@@ -17,8 +17,8 @@ const EVENTS_MAX: u64 = 10_000_000;
 
 /// Executes the changes and flushes of a log in virtual time, one after another on the only volume of `system`.
 /// Returns the log with an [`Event::Landed`] at each instant at which changes became durable, and without its
-/// flushes. Writes are split into the 4 KiB units that the device writes atomically. `seed` seeds the device's random
-/// numbers.
+/// flushes. Writes are split into the blocks that the device keeps whole in a power cut, of at least 4 KiB. `seed` seeds
+/// the device's random numbers.
 ///
 /// # Errors
 /// The system is not a single device, loses all content when power fails, or is smaller than the log's device; an
@@ -33,6 +33,7 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
     if matches!(&placed.device.kind, Kind::Memory(memory) if !memory.protected) {
         return Err("the device is volatile memory, which is empty after a power cut".to_owned());
     }
+    let block_bytes = placed.device.atomic_bytes().map_or(UNIT_BYTES, u64::from).max(UNIT_BYTES);
     let mut machine = Machine::new(system, seed)?;
     machine.follow_content();
     let worker = machine.add_worker(0);
@@ -41,8 +42,10 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
         capacity_bytes: machine.capacity_bytes(0),
         machine,
         worker,
+        block_bytes,
         token: 0,
         events: Vec::new(),
+        left: BTreeMap::new(),
         units: BTreeMap::new(),
         zeroed: Vec::new(),
         told: Vec::new(),
@@ -106,9 +109,13 @@ struct Run {
     machine: Machine,
     capacity_bytes: u64,
     worker: u32,
+    /// Size of the aligned blocks of a write that survive whole, at least a unit.
+    block_bytes: u64,
     /// Token of the last submitted operation. Tokens ascend.
     token: u64,
     events: Vec<Event>,
+    /// For each change of several units, by the index of its event: number of the units that are not durable yet.
+    left: BTreeMap<usize, u64>,
     /// For each unit, changes that are not durable yet: token and index of the event, ascending.
     units: BTreeMap<u64, Vec<(u64, usize)>>,
     /// Zeroed ranges that the log never writes and that are not durable yet: token, range in units, index of the
@@ -121,10 +128,12 @@ struct Run {
 impl Run {
     fn write(&mut self, node: NodeId, offset: u64, data: &[u8], fua: bool) -> Result<(), String> {
         let bytes = offset..offset + data.len() as u64;
-        for unit in units(&bytes) {
-            let (from, to) = within(unit, &bytes);
+        let mut from = offset;
+        while from < bytes.end {
+            let to = bytes.end.min((from / self.block_bytes + 1) * self.block_bytes);
             let data = data[(from - offset) as usize..(to - offset) as usize].into();
-            self.push(unit, Change::Write { node, offset: from, data });
+            self.push(&units(&(from..to)), Change::Write { node, offset: from, data });
+            from = to;
         }
         self.operation(OpKind::Write, &bytes, fua)
     }
@@ -146,7 +155,10 @@ impl Run {
             for &unit in written.range(all.clone()) {
                 self.zero_unwritten(node, next..unit, &part);
                 let (from, to) = within(unit, &part);
-                self.push(unit, Change::Zero { node, offset: from, len_bytes: to - from });
+                self.push(
+                    &(unit..unit + 1),
+                    Change::Zero { node, offset: from, len_bytes: to - from },
+                );
                 next = unit + 1;
             }
             self.zero_unwritten(node, next..all.end, &part);
@@ -166,9 +178,13 @@ impl Run {
         self.events.push(Event::Change(Change::Zero { node, offset: from, len_bytes: to - from }));
     }
 
-    /// Registers a change of one unit, to be made by the next operation.
-    fn push(&mut self, unit: u64, change: Change) {
-        self.units.entry(unit).or_default().push((self.token + 1, self.events.len()));
+    /// Registers a change of units that survive together, to be made by the next operation.
+    fn push(&mut self, units: &Range<u64>, change: Change) {
+        let event = self.events.len();
+        for unit in units.clone() {
+            self.units.entry(unit).or_default().push((self.token + 1, event));
+        }
+        self.left.insert(event, units.end - units.start);
         self.events.push(Event::Change(change));
     }
 
@@ -244,7 +260,15 @@ impl Run {
         let mut done = Vec::new();
         for (unit, waiting) in self.units.range_mut(units.clone()) {
             let durable = waiting.partition_point(|(of, _)| *of <= token);
-            landed.extend(waiting.drain(..durable).map(|(_, event)| event));
+            for (_, event) in waiting.drain(..durable) {
+                // Units of a change that a newer version has replaced do not land.
+                let left = self.left.entry(event).or_insert(1);
+                *left -= 1;
+                if *left == 0 {
+                    self.left.remove(&event);
+                    landed.push(event);
+                }
+            }
             done.extend(waiting.is_empty().then_some(*unit));
         }
         for unit in done {

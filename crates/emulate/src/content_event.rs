@@ -79,6 +79,18 @@ pub enum ContentEvent {
         /// Whether the buffer contains a newer version, which reads still return.
         overtaken: bool,
     },
+    /// A power failure, reported next, leaves a unit of a write on the medium in part: its first bytes, over the content
+    /// on the medium. If the write was accepted, these bytes come with all versions that were accepted before it.
+    Torn {
+        /// Device or other component that was written to.
+        part: PartId,
+        /// Number of the torn 4 KiB unit.
+        unit: u64,
+        /// Token of the write.
+        token: u64,
+        /// End (exclusive) of the bytes of the unit that survive, a multiple of 512.
+        until: u16,
+    },
     /// Power failed. Accepted data is lost unless it survives power cuts (`kept`) or has reached the
     /// medium.
     PowerCut {
@@ -207,9 +219,17 @@ impl ContentEvent {
             | Self::Landed { part, .. }
             | Self::Written { part, .. }
             | Self::Dropped { part, .. }
+            | Self::Torn { part, .. }
             | Self::PowerCut { part }
             | Self::Emptied { part } => part,
             _ => return None,
         })
     }
+}
+
+/// Returns the value of a unit that a power cut has torn: for each of its 8 sectors of 512 B one byte (the first sector
+/// has the lowest byte), up to the byte `until` of `new` and then of `old`.
+pub fn torn_value(old: u64, new: u64, until: u16) -> u64 {
+    let kept = u64::MAX.checked_shl(u32::from(until) / 512 * 8).unwrap_or(0);
+    (old & kept) | (new & !kept)
 }

@@ -59,7 +59,7 @@ pub use array::{ArrayCounts, ArrayHealth, ArrayState};
 #[doc(hidden)]
 pub use bug_injection::InjectedBug;
 pub use completion::Completion;
-pub use content_event::{ContentEvent, UNIT_BYTES, UnitBytes};
+pub use content_event::{ContentEvent, UNIT_BYTES, UnitBytes, torn_value};
 pub use fault::{AdapterFault, Fault};
 pub use fault_state::FaultState;
 pub use machine::Machine;

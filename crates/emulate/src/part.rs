@@ -219,6 +219,13 @@ impl Part {
         matches!(self.inner(), Self::Memory(_))
     }
 
+    /// Decides which parts of interrupted writes survive a power failure, before all requests are dropped.
+    pub(crate) fn tear(&mut self, core: &mut Core) {
+        if let Self::Flash(flash) = self.inner_mut() {
+            flash.tear(core);
+        }
+    }
+
     /// Processes a power failure, after all requests have been dropped.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         each!(self, part => part.power_off(core));

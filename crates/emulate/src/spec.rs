@@ -8,10 +8,12 @@ mod array;
 mod cloud_volume;
 mod limit;
 mod placement;
+mod power_cut;
 mod read_cache;
 mod system;
 mod zones;
 
+use crate::content_event::UNIT_BYTES;
 use crate::disk::DiskSpec;
 pub use adapter::{
     Access, AdapterPath, Adapters, Cache, Drawers, HostPaths, ParityEngine, Processor, Slot,
@@ -22,6 +24,7 @@ use core::fmt;
 use iodyno_units::{Precondition, human};
 pub use limit::{Counted, Credits, Limit, LimitOf};
 pub use placement::{Isolation, Placement};
+pub use power_cut::{DurableOrder, PowerCut};
 pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 pub use zones::Zones;
@@ -253,6 +256,9 @@ pub struct Flash {
     pub zones: Option<Zones>,
     /// Namespaces with separate reclaim unit handles (NVMe FDP). `None`: one handle for all data.
     pub placement: Option<Placement>,
+    /// Which parts of writes a power cut loses. `None`: units of 4 KiB in any order, and no write that was on its way
+    /// to the device survives.
+    pub power_cut: Option<PowerCut>,
     /// Rated write endurance.
     pub endurance: Endurance,
     /// Factor by which [`Self::scale_down`] has divided the capacity and the raw space; 1: full size.
@@ -486,6 +492,17 @@ pub struct Endurance {
 }
 
 impl Device {
+    /// Size of the aligned blocks of which a power cut leaves a write whole or not at all, bytes. `None` if the device has
+    /// no such size: it keeps or loses all that it writes at a time.
+    pub fn atomic_bytes(&self) -> Option<u32> {
+        match &self.kind {
+            Kind::Flash(flash) => {
+                Some(flash.power_cut.map_or(UNIT_BYTES as u32, |cut| cut.atomic_bytes))
+            }
+            Kind::Disk(_) | Kind::Memory(_) | Kind::Volume(_) => None,
+        }
+    }
+
     /// Name of the family: `flash`, `disk`, `memory` or `volume`.
     pub fn family(&self) -> &'static str {
         match &self.kind {

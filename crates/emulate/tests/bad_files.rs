@@ -649,7 +649,7 @@ page = { is = "16KiB""#,
     (
         FLASH,
         &[("[memory_channel]", "[x]")],
-        "start [] the table `[memory_channel]` or `[link]` is missing (use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `folding`, `buffer`, `translation`, `zones`, `placement`, `stall`, `endurance`)",
+        "start [] the table `[memory_channel]` or `[link]` is missing (use `[memory_channel]` for a device in a memory slot, and `[link]` for a device on SATA, SAS or PCIe)\n[x] [x] unknown key `x` (the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory_channel`, `link`, `controller`, `nand`, `variation`, `slc`, `folding`, `buffer`, `translation`, `zones`, `placement`, `power_cut`, `stall`, `endurance`)",
     ),
     (
         FLASH,

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use iodyno_emulate::describe;
 use iodyno_emulate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, Endurance, Flash, Folding,
-    Host, IoThread, Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand, Slc, Slots, Stall,
-    Translation, Variation, VictimRule,
+    Attach, Buffer, CloudVolume, Controller, Counted, Credits, Device, DurableOrder, Endurance,
+    Flash, Folding, Host, IoThread, Kind, Limit, LimitOf, Memory, MemoryKind, MemoryMode, Nand,
+    PowerCut, Slc, Slots, Stall, Translation, Variation, VictimRule,
 };
 
 /// `KEY VALUE` lines under their tables as the file of a device or system.
@@ -76,6 +76,9 @@ const INSIDE: &str = r#"[controller]
     map_writes_per_page 0.27
     unit "16KiB"
     victim "cost-benefit"
+    [power_cut]
+    atomic "64KiB"
+    order "acknowledged"
     [stall]
     every "28GiB"
     lasts "29us"
@@ -134,6 +137,7 @@ fn flash(attach: Attach) -> Kind {
         },
         zones: None,
         placement: None,
+        power_cut: Some(PowerCut { atomic_bytes: 64 << 10, order: DurableOrder::Acknowledged }),
         endurance: Endurance { drive_writes_per_day: 30.0, years: 31.0, cycles: 32 },
         scale: 1,
     }))

@@ -4,8 +4,8 @@
 use crate::common;
 
 use common::{disk, flash, memory, shingled, system, volume};
-use iodyno_emulate::spec::{Kind, Written};
-use iodyno_emulate::{ContentEvent, Fault, Machine};
+use iodyno_emulate::spec::{DurableOrder, Kind, PowerCut, Written};
+use iodyno_emulate::{ContentEvent, Fault, Machine, torn_value};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 use std::collections::BTreeMap;
@@ -50,6 +50,10 @@ impl Follower {
                     }
                 }
             }
+            ContentEvent::Torn { unit, token, until, .. } => {
+                let before = self.kept.get(&unit).copied().unwrap_or(0);
+                self.kept.insert(unit, torn_value(before, token, until));
+            }
             ContentEvent::PowerCut { .. } => self.newer.clear(),
             ContentEvent::Emptied { .. } => {
                 self.newer.clear();
@@ -79,7 +83,20 @@ fn a_follower_knows_the_machines_content() {
         f.translation.unit_bytes = 16 << 10;
         Kind::Flash(Box::new(f))
     };
+    let cutting = |protected: bool, atomic_bytes, order| {
+        let mut f = flash();
+        f.buffer.protected = protected;
+        f.nand.planes = 2;
+        f.power_cut = Some(PowerCut { atomic_bytes, order });
+        Kind::Flash(Box::new(f))
+    };
+    let (any, in_order) = (DurableOrder::Any, DurableOrder::Acknowledged);
     let kinds = [
+        ("sectors of a volatile buffer", cutting(false, 512, any), 1, 1),
+        ("sectors in order", cutting(false, 512, in_order), 1, 1),
+        ("sectors of a represented device", cutting(false, 512, any), 1, 16),
+        ("sectors of a protected buffer", cutting(true, 512, any), 1, 1),
+        ("blocks of 16 KiB", cutting(false, 16 << 10, any), 1, 1),
         ("a volatile buffer", flash_with(false), 1, 1),
         ("a protected buffer", flash_with(true), 1, 1),
         ("a represented device", flash_with(false), 1, 16),
@@ -122,7 +139,8 @@ fn a_follower_knows_the_machines_content() {
                     OpKind::Flush => Op::FLUSH,
                     _ => Op { offset_bytes: unit * 4096, len_bytes, kind, fua },
                 };
-                m.submit(now, worker, 0, &op, token);
+                // A byte for each sector.
+                m.submit(now, worker, 0, &op, token * 0x0101_0101_0101_0101);
                 now += pace * below(&mut random, 40_000);
                 loop {
                     let more = m.next_completion(now).is_some();

@@ -34,6 +34,7 @@ mod load;
 mod mixes;
 mod pinned;
 mod placement;
+mod power_cut;
 mod read_cache;
 mod read_frames;
 mod replay;

@@ -168,12 +168,23 @@ impl Job<'_> {
                 .ok_or_else(|| Failure::input(format!("no rules `{rules}`")))?,
             classes: classes_named(&flags.class, flags.device.is_some()).map_err(Failure::input)?,
             bound: usize::from(flags.bound),
-            atomic_bytes: flags.atomic.or_else(|| is_disk.then_some(DISK_ATOMIC_BYTES)),
+            atomic_bytes: match flags.atomic {
+                None if is_disk => Some(DISK_ATOMIC_BYTES),
+                None => self.device_atomic_bytes()?,
+                given => given,
+            },
             again: flags.again,
             time: Duration::from_nanos(flags.time),
             workers: flags.jobs.map_or(processors, usize::from),
             enough: Vec::new(),
         })
+    }
+
+    /// Size of the blocks that the device of --device keeps whole in a power cut; `None` if it states none.
+    fn device_atomic_bytes(&self) -> Result<Option<u32>, Failure> {
+        let Some(name) = &self.flags.device else { return Ok(None) };
+        let system = iodyno_serving::system(name, Access::Any)?;
+        Ok(system.devices().next().and_then(|placed| placed.device.atomic_bytes()))
     }
 }
 

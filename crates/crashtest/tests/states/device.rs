@@ -4,7 +4,7 @@ use iodyno_catalog::{Kind as Catalogued, find};
 use iodyno_crashtest::{
     Change, Class, Effects, Event, History, ROOT, Rules, StateId, States, Tree, carry_out,
 };
-use iodyno_emulate::spec::{Kind, Preconditioned, Written};
+use iodyno_emulate::spec::{DurableOrder, Kind, PowerCut, Preconditioned, Written};
 use iodyno_emulate::{Fault, Machine, System, UNIT_BYTES, describe};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
@@ -233,5 +233,88 @@ fn what_was_flushed_is_kept() {
                 }
             }
         }
+    }
+}
+
+/// A volatile drive with a rule for power cuts, or a DIMM with a protected buffer.
+fn with_power_cut(name: &str, atomic_bytes: u32, order: DurableOrder) -> System {
+    let mut system = system(name);
+    for placed in system.devices_mut() {
+        if let Kind::Flash(flash) = &mut placed.device.kind {
+            flash.power_cut = Some(PowerCut { atomic_bytes, order });
+        }
+    }
+    system
+}
+
+/// Contents after a first part of the operations, of which the last has changed some of its first units.
+fn prefixes(ops: &[Op]) -> BTreeSet<Vec<u8>> {
+    let mut tokens = vec![0; UNITS as usize];
+    let mut all = BTreeSet::from([bytes(ops, &tokens)]);
+    for (number, op) in ops.iter().enumerate() {
+        let end = op.offset_bytes + u64::from(op.len_bytes);
+        for unit in op.offset_bytes / UNIT_BYTES..end.div_ceil(UNIT_BYTES) {
+            tokens[unit as usize] = number as u64 + 1;
+            all.insert(bytes(ops, &tokens));
+        }
+    }
+    all
+}
+
+/// Whether a block of some write survives in part, without the bytes that later operations changed.
+fn tears_block(ops: &[Op], content: &[u8], block_bytes: u64) -> bool {
+    ops.iter().enumerate().filter(|(_, op)| op.kind == OpKind::Write).any(|(number, op)| {
+        let end = op.offset_bytes + u64::from(op.len_bytes);
+        let covers = |op: &Op, at: u64| {
+            (op.offset_bytes..op.offset_bytes + u64::from(op.len_bytes)).contains(&at)
+        };
+        (op.offset_bytes / block_bytes..end.div_ceil(block_bytes)).any(|block| {
+            let bytes =
+                op.offset_bytes.max(block * block_bytes)..end.min((block + 1) * block_bytes);
+            let last = bytes.filter(|at| !ops[number + 1..].iter().any(|later| covers(later, *at)));
+            let survives: BTreeSet<bool> =
+                last.map(|at| content[at as usize] == number as u8 + 1).collect();
+            survives.len() > 1
+        })
+    })
+}
+
+/// States of a device whose file has a rule for power cuts keep whole blocks of each write and, where the rule says so, the
+/// order.
+#[test]
+fn states_of_a_device_keep_blocks_and_order() {
+    for (name, atomic_bytes, order) in [
+        ("fx700-2t", 4096, DurableOrder::Any),
+        ("fx700-2t", 16 << 10, DurableOrder::Any),
+        ("fx700-2t", 4096, DurableOrder::Acknowledged),
+        ("fx700-2t", 16 << 10, DurableOrder::Acknowledged),
+        ("exflash-400g", 16 << 10, DurableOrder::Any),
+    ] {
+        let system = with_power_cut(name, atomic_bytes, order);
+        let (mut torn, mut disordered, mut longest, mut all) = (0, 0, 0, 0);
+        for number in 0..12 {
+            let (log, ops) = log(number, false);
+            let in_order = prefixes(&ops);
+            let history = carry_out(&log, &system, SEED).unwrap();
+            for event in &history.events {
+                if let Event::Change(Change::Write { data, .. }) = event {
+                    longest = longest.max(data.len());
+                }
+            }
+            let (states, _) = model_states(&log, &system);
+            for content in states {
+                all += 1;
+                torn += u64::from(tears_block(&ops, &content, 16 << 10));
+                assert!(!tears_block(&ops, &content, atomic_bytes.into()), "{name}, log {number}");
+                disordered += u64::from(!in_order.contains(&content));
+            }
+        }
+        let what = format!(
+            "{name}, {atomic_bytes}, {order:?}: {torn} of {all} torn, {disordered} disordered"
+        );
+        println!("{what}");
+        assert_eq!(longest, if atomic_bytes > 4096 { 3 * 4096 } else { 4096 }, "{what}");
+        assert_eq!(disordered > 0, name == "fx700-2t" && order == DurableOrder::Any, "{what}");
+        assert!(all > 60 && (atomic_bytes > 4096 || torn > 0), "{what}");
     }
 }

@@ -12,9 +12,9 @@ use super::volume_class::{VolumeClass, one_size, start_with};
 use crate::content_event::UNIT_BYTES;
 use crate::disk::{DiskSpec, Scheduler, Shingled};
 use crate::spec::{
-    Attach, Buffer, CloudVolume, Controller, Device, Endurance, Flash, Folding, IoThread,
-    Isolation, Kind, Memory, Nand, Placement, Slc, Stall, Translation, Variation, VictimRule,
-    Zones,
+    Attach, Buffer, CloudVolume, Controller, Device, DurableOrder, Endurance, Flash, Folding,
+    IoThread, Isolation, Kind, Memory, Nand, Placement, PowerCut, Slc, Stall, Translation,
+    Variation, VictimRule, Zones,
 };
 
 /// A device as described by a device file: its parameters, with summary, bay and power.
@@ -211,6 +211,7 @@ fn flash(v: &Record) -> Option<Kind> {
         },
         zones: zones(v),
         placement: placement(v),
+        power_cut: power_cut(v),
         endurance: Endurance {
             drive_writes_per_day: v.real("endurance.drive_writes_per_day")?,
             years: v.real("endurance.years")?,
@@ -283,6 +284,16 @@ fn placement(v: &Record) -> Option<Placement> {
     let word = v.word("placement.isolation");
     let at = Isolation::WORDS.iter().position(|known| Some(*known) == word)?;
     Some(Placement { shares: placement_shares(v)?, isolation: Isolation::ALL[at] })
+}
+
+fn power_cut(v: &Record) -> Option<PowerCut> {
+    let atomic_bytes = v.whole("power_cut.atomic")? as u32;
+    let word = v.word("power_cut.order");
+    let at = DurableOrder::WORDS.iter().position(|known| Some(*known) == word);
+    Some(PowerCut {
+        atomic_bytes,
+        order: at.map_or_else(Default::default, |at| DurableOrder::ALL[at]),
+    })
 }
 
 fn slc(v: &Record) -> Option<Slc> {

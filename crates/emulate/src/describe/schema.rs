@@ -13,7 +13,7 @@ use iodyno_catalog::{Key, ValueType, parameters};
 use super::bay::Bay;
 use super::rules::VOLUMES_MAX;
 use crate::flash::LANES_MAX;
-use crate::spec::VictimRule;
+use crate::spec::{DurableOrder, VictimRule};
 use limits::{IOPS_LIMIT, SIZE_RULE, THROUGHPUT_LIMIT};
 use placement::PLACEMENT;
 use zones::ZONES;
@@ -217,6 +217,17 @@ pub(super) const DEVICE: &[Key] = &[
     ),
     optional(FLASH, "zones", ZONES),
     optional(FLASH, "placement", PLACEMENT),
+    optional(
+        FLASH,
+        "power_cut",
+        &[
+            size("power_cut.atomic", 512..=128 * KIB),
+            Key {
+                required: false,
+                ..parameter("power_cut.order", ValueType::Word(&DurableOrder::WORDS))
+            },
+        ],
+    ),
     optional(FLASH, "stall", &[size("stall.every", MIB..=PIB), time("stall.lasts", 1..=100 * S)]),
     required(
         FLASH,

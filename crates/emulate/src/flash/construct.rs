@@ -1,10 +1,12 @@
 //! Constructs a flash device from its specification, in its preconditioned state.
 
 use super::collect::{GarbageCollection, parts};
+use super::commits::Commits;
 use super::merge::Merging;
 use super::placing::Placing;
 use super::sensing::{Sensing, share_of_u64};
 use super::slc::Slc;
+use super::tear::Tear;
 use super::write::WriteBuffer;
 use super::zone::ZoneBuffer;
 use super::{Counts, Die, FlashDevice, HostInterface, Phases, SLOW, UNIT_BYTES, UNPLACED, unit_of};
@@ -15,7 +17,9 @@ use crate::gauge::Gauge;
 use crate::part_id::PartId;
 use crate::request::{List, State};
 use crate::server::{PerByte, Server, ticks, transfer_ticks};
-use crate::spec::{self, Attach, Isolation, Kind, PlacedDevice, Preconditioned, System, Written};
+use crate::spec::{
+    self, Attach, DurableOrder, Isolation, Kind, PlacedDevice, Preconditioned, System, Written,
+};
 use iodyno_units::rng;
 
 /// Maximum total number of mapped pages of all devices of a machine, if only a sample of pages is in the
@@ -182,7 +186,7 @@ impl FlashDevice {
             suspend_ns: n.suspend_ns,
             reads_first: n.reads_first,
             unit_ticks: transfer_ticks(UNIT_BYTES, n.channel_bytes_per_s),
-            buffer: WriteBuffer::new(&spec.buffer, program_units * u32::from(handles)),
+            buffer: WriteBuffer::new(spec, program_units * u32::from(handles)),
             program_units,
             programs_max: unlimited(n.programs_max).min(2 * die_count),
             programs: Gauge::default(),
@@ -203,6 +207,8 @@ impl FlashDevice {
             },
             represent,
             merging: merging(spec).map(Box::new),
+            commits: commits(spec).map(Box::new),
+            tear: Tear::of(spec, seed, number),
             placing: (handles > 1).then(|| Box::new(Placing::new(handles))),
             zones: spec.zones.map(|zones| {
                 let zone_units = zones.capacity_bytes / UNIT_BYTES;
@@ -234,6 +240,14 @@ fn merging(spec: &spec::Flash) -> Option<Merging> {
     }
     let units = unit_of(u64::from(spec.translation.unit_bytes));
     (units > 1).then(|| Merging::of(units))
+}
+
+/// Returns the state for making data durable in atomic blocks or in order; `None` if each program operation makes its
+/// data durable.
+fn commits(spec: &spec::Flash) -> Option<Commits> {
+    let cut = spec.power_cut.filter(|_| !spec.buffer.protected)?;
+    let is_ordered = cut.order == DurableOrder::Acknowledged;
+    Some(Commits::new(is_ordered, unit_of(cut.atomic_bytes.into())))
 }
 
 /// Returns the preconditioning with its random writes enlarged to at least one translation unit.

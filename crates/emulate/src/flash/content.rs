@@ -191,6 +191,11 @@ impl FlashDevice {
         stored.map(|s| s.value)
     }
 
+    /// Returns the token that a read of a 4 KiB unit would return after a power failure without protection.
+    pub(super) fn durable_value(&self, unit: u64) -> Option<u64> {
+        self.content.as_ref()?.in_flash(unit, &self.ftl).map(|stored| stored.value)
+    }
+
     /// Stores a host's unit after its program operation and the update of the map. `slot` is its physical location, if
     /// values are stored by location.
     pub(super) fn land(&mut self, core: &mut Core, stored: Stored, slot: Option<u32>) {

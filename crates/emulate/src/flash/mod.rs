@@ -6,6 +6,7 @@
 //! and the map changes when a program operation ends.
 
 mod collect;
+mod commits;
 mod construct;
 mod content;
 mod fork;
@@ -17,6 +18,7 @@ mod read;
 mod recovery;
 mod sensing;
 mod slc;
+mod tear;
 mod usage;
 mod write;
 mod zone;
@@ -33,6 +35,7 @@ use crate::request::{List, NIL, State};
 use crate::server::{PerByte, Server};
 use crate::spec;
 use collect::GarbageCollection;
+use commits::Commits;
 pub(crate) use construct::{Place, Population, shape};
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;
@@ -42,6 +45,7 @@ use merge::Merging;
 use placing::Placing;
 use sensing::Sensing;
 use slc::Slc;
+use tear::Tear;
 use write::WriteBuffer;
 use zone::ZoneBuffer;
 
@@ -246,6 +250,10 @@ pub(crate) struct FlashDevice {
     merging: Option<Box<Merging>>,
     /// The waiting units by reclaim unit handle; `None` if there is one handle.
     placing: Option<Box<Placing>>,
+    /// Data of a volatile buffer that is not durable yet; `None` if each program operation makes its data durable.
+    commits: Option<Box<Commits>>,
+    /// What a power cut leaves of the writes that it interrupts; `None`: nothing.
+    tear: Option<Box<Tear>>,
     /// State of a zoned device's write buffer; `None` for other devices.
     zones: Option<Box<ZoneBuffer>>,
     gc: GarbageCollection,

@@ -60,6 +60,9 @@ impl FlashDevice {
             kept.extend(units);
         }
         self.batches_free.clear();
+        if let Some(commits) = &mut self.commits {
+            abandoned.extend(commits.power_off());
+        }
         kept.extend(waiting);
         let keeps = self.buffer.protected && self.injected_bug != InjectedBug::ForgetfulBuffer;
         if let Some(content) = &mut self.content {

@@ -1,9 +1,10 @@
 //! Program operations, which fill all planes of a die with pages from the buffer or from garbage collection.
 
+use super::commits::Programmed;
 use super::{Batch, Doing, FlashDevice, ONE};
 use crate::bug_injection::InjectedBug;
 use crate::core::Core;
-use crate::ftl::{Handle, Stream};
+use crate::ftl::{Handle, Page, Stream};
 use crate::prefetch::Address;
 use crate::request::{NIL, State, Work};
 
@@ -114,6 +115,9 @@ impl FlashDevice {
             if let Some(page) = self.ftl.applies(unit) {
                 let slot = self.ftl.reserve(Stream::Host(handle)).expect("space was checked");
                 batch.host.push((page, slot));
+            } else if self.commits.is_some() {
+                // Each unit has an entry.
+                batch.host.push((Page::NONE, NIL));
             }
         }
         stored
@@ -267,13 +271,16 @@ impl FlashDevice {
         if self.content.is_some() {
             self.keep_batch(core, &batch);
         }
+        if self.commits.is_some() {
+            self.commit_programmed(core, &batch);
+        }
         batch.stored.clear();
         batch.host.clear();
         batch.copies.clear();
         batch.moved.clear();
         self.note_erases();
         self.slc.folded(std::mem::take(&mut batch.folds));
-        if self.damage.is_some() {
+        if self.damage.is_some() && self.commits.is_none() {
             self.mend_units(batch.units.iter().copied());
         }
         if let Some(merging) = &mut self.merging {
@@ -317,7 +324,7 @@ impl FlashDevice {
                 .iter()
                 .filter(|host| host.1 != NIL)
                 .for_each(|host| self.ftl.commit(host.0, host.1));
-        } else {
+        } else if self.commits.is_none() {
             batch.host.iter().for_each(|host| self.ftl.commit(host.0, host.1));
         }
         for &(copy, place) in &batch.copies {
@@ -351,13 +358,42 @@ impl FlashDevice {
         for (index, &(_, slot)) in batch.copies.iter().enumerate() {
             self.land_copy(batch.stored.get(index).copied().flatten(), slot);
         }
-        if !batch.units.is_empty() {
+        if !batch.units.is_empty() && self.commits.is_none() {
             for (index, stored) in batch.stored.iter().enumerate() {
                 let slot = if exact { Some(batch.host[index].1) } else { None };
                 if let Some(stored) = *stored {
                     self.land(core, stored, slot);
                 }
             }
+        }
+    }
+
+    /// Makes the data of a program operation durable that need not wait for other data.
+    #[cold]
+    fn commit_programmed(&mut self, core: &mut Core, batch: &Batch) {
+        let Some(commits) = &mut self.commits else { return };
+        let mut durable = Vec::new();
+        for (index, &unit) in batch.units.iter().enumerate() {
+            let stored = batch.stored.get(index).copied().flatten();
+            let unit = Programmed { unit, host: batch.host[index], stored };
+            commits.programmed(batch.first + index as u64, unit, &mut durable);
+        }
+        self.commit_durable(core, &durable);
+    }
+
+    /// Updates the map with programmed units, which are durable from now on.
+    pub(super) fn commit_durable(&mut self, core: &mut Core, durable: &[Programmed]) {
+        for &Programmed { host: (page, slot), .. } in durable.iter().filter(|of| of.host.1 != NIL) {
+            self.ftl.commit(page, slot);
+        }
+        let exact = self.represent == 1;
+        for of in durable {
+            if let Some(stored) = of.stored {
+                self.land(core, stored, exact.then_some(of.host.1));
+            }
+        }
+        if self.damage.is_some() {
+            self.mend_units(durable.iter().map(|of| of.unit));
         }
     }
 

@@ -51,12 +51,14 @@ impl FlashDevice {
     /// predicted.
     pub(crate) fn medium(&self, units: Range<u64>) -> Medium {
         let of_batches = self.batches.iter().flat_map(|batch| &batch.units);
+        let not_durable = self.commits.iter().flat_map(|commits| commits.programmed_units());
         let buffered: BTreeSet<u64> = self
             .buffer
             .drain
             .iter()
             .chain(of_batches)
             .copied()
+            .chain(not_durable)
             .filter(|u| units.contains(u))
             .collect();
         let on_medium = |unit: u64| self.ftl.holds(unit) && !buffered.contains(&unit);
@@ -137,7 +139,7 @@ impl FlashDevice {
 
     /// Returns whether a host's read of a unit is served from the buffer.
     fn is_buffered(&self, unit: u64) -> bool {
-        self.buffer.drain.contains(&unit) || self.batches.iter().any(|b| b.units.contains(&unit))
+        self.buffers_any(&(unit..unit + 1))
     }
 
     /// Checks the page read `slot` for damage. Returns whether the page is being rebuilt from its parity

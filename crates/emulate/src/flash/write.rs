@@ -25,13 +25,19 @@ pub(super) struct WriteBuffer {
     pub(super) units_in: u64,
     pub(super) units_out: u64,
     pub(super) flushes: VecDeque<(u64, u32)>,
+    /// Size in units of the aligned blocks that the buffer accepts as a whole, at least 1.
+    block_units: u64,
 }
 
 impl WriteBuffer {
-    /// Creates an empty buffer. Its capacity is at least `units_min`, the units of one program operation of each
-    /// reclaim unit handle.
-    pub(super) fn new(spec: &spec::Buffer, units_min: u32) -> Self {
-        let units = unit_of(spec.bytes).max(units_min.into()) as u32;
+    /// Creates an empty buffer. Its capacity is at least `units_min`, the units of one program operation of each reclaim
+    /// unit handle.
+    pub(super) fn new(spec: &spec::Flash, units_min: u32) -> Self {
+        let block_units = spec.power_cut.map_or(1, |cut| unit_of(cut.atomic_bytes.into()));
+        // A block fits beside the data that is too little for a program operation.
+        let units_min = u64::from(units_min) + block_units - 1;
+        let spec = &spec.buffer;
+        let units = unit_of(spec.bytes).max(units_min) as u32;
         Self {
             free: units,
             units,
@@ -42,6 +48,7 @@ impl WriteBuffer {
             units_in: 0,
             units_out: 0,
             flushes: VecDeque::new(),
+            block_units,
         }
     }
 }
@@ -67,12 +74,17 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Moves as many units of a write into the buffer as fit. Acknowledges the write when all are in it.
+    /// Moves as many units of a write into the buffer as fit, in whole atomic blocks. Acknowledges the write when all are
+    /// in it.
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = core.slab[slot];
-        let units = request.pending.min(self.buffer.free);
+        let mut units = request.pending.min(self.buffer.free);
         let end = (request.at + u64::from(request.len) - 1) / UNIT_BYTES + 1;
         let first = end - u64::from(request.pending);
+        let block = self.buffer.block_units;
+        if block > 1 && units < request.pending {
+            units = ((first + u64::from(units)) / block * block).saturating_sub(first) as u32;
+        }
         for unit in first..first + u64::from(units) {
             self.buffer.drain.push_back(unit);
             self.ftl.prefetch(unit);
@@ -100,6 +112,9 @@ impl FlashDevice {
         if let Some(zones) = &mut self.zones {
             zones.enter(first..first + u64::from(units));
         }
+        if let Some(commits) = &mut self.commits {
+            commits.enter(self.buffer.units_in, first..first + u64::from(units));
+        }
         self.buffer.units_in += u64::from(units);
         if request.pending > 0 {
             return;
@@ -122,7 +137,11 @@ impl FlashDevice {
             if core.slab[slot].pending <= self.buffer.free {
                 self.buffer.waiting.pop(&core.slab);
             }
+            let free = self.buffer.free;
             self.fill_buffer(core, slot);
+            if self.buffer.free == free {
+                break;
+            }
         }
     }
 
@@ -241,7 +260,7 @@ impl FlashDevice {
         }
         let request = &core.slab[slot];
         let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
-        if self.buffers_any(&(request.at / UNIT_BYTES..end)) {
+        if self.buffers_any(&(request.at / UNIT_BYTES..end)) || self.keeps_order() {
             self.wait_for_programs(core, slot);
             return;
         }
@@ -250,10 +269,17 @@ impl FlashDevice {
         core.at(end, slot, State::Done);
     }
 
-    /// Returns whether data of a range is in the buffer or in a program operation in progress.
+    /// Returns whether earlier data must be durable before a trim takes effect.
+    fn keeps_order(&self) -> bool {
+        self.commits.as_ref().is_some_and(|commits| commits.is_ordered())
+            && self.buffer.units_out < self.buffer.units_in
+    }
+
+    /// Returns whether data of a range is in the buffer, in a program operation in progress, or not durable yet.
     pub(super) fn buffers_any(&self, units: &Range<u64>) -> bool {
         self.buffer.units_out < self.buffer.units_in
-            && (self.buffer.drain.iter().any(|unit| units.contains(unit))
+            && (self.commits.as_ref().is_some_and(|commits| commits.holds_any(units))
+                || self.buffer.drain.iter().any(|unit| units.contains(unit))
                 || self
                     .batches
                     .iter()

@@ -76,6 +76,9 @@ pub use shape::Shape;
 pub struct Page(u32);
 
 impl Page {
+    /// No page, as a placeholder for a unit outside the sample of pages in the map.
+    pub const NONE: Self = Self(NONE);
+
     /// The page's number, below [`Ftl::pages`].
     pub fn index(self) -> u32 {
         self.0

@@ -138,6 +138,9 @@ impl Machine {
     }
 
     fn power_off(&mut self) {
+        for part in &mut self.parts {
+            part.tear(&mut self.core);
+        }
         self.core.power_cut();
         if let Some(fault_states) = &mut self.fault_states {
             fault_states.power_cut();

@@ -62,6 +62,7 @@ pub(crate) fn flash() -> Flash {
         },
         zones: None,
         placement: None,
+        power_cut: None,
         endurance: Endurance { drive_writes_per_day: 3.0, years: 5.0, cycles: 3000 },
         scale: 1,
     }

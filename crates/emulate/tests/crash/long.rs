@@ -5,7 +5,7 @@ use crate::common::{disk, flash, memory, shingled};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig};
 use crate::small::tiny;
-use iodyno_emulate::spec::{Attach, Flash, Isolation, Kind, Placement};
+use iodyno_emulate::spec::{Attach, DurableOrder, Flash, Isolation, Kind, Placement, PowerCut};
 use iodyno_emulate::{Fault, InjectedBug, PartId};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
@@ -75,6 +75,24 @@ pub(crate) fn flash_members() -> Vec<Member> {
         all.push(Member { kind: memory(protected), units: (0..16).collect(), limits: Vec::new() });
     }
     all
+}
+
+/// Flash devices with rules for power cuts.
+pub(crate) fn power_cut_members() -> Vec<Member> {
+    let member = |protected, atomic_bytes, order| {
+        let mut f = small(protected);
+        f.power_cut = Some(PowerCut { atomic_bytes, order });
+        let units = (0..f.capacity_bytes / UNIT).collect();
+        Member { kind: Kind::Flash(Box::new(f)), units, limits: Vec::new() }
+    };
+    vec![
+        member(false, 4096, DurableOrder::Any),
+        member(false, 4096, DurableOrder::Acknowledged),
+        member(false, 16 << 10, DurableOrder::Any),
+        member(false, 16 << 10, DurableOrder::Acknowledged),
+        member(true, 4096, DurableOrder::Any),
+        member(true, 16 << 10, DurableOrder::Any),
+    ]
 }
 
 pub(crate) fn disk_members() -> Vec<Member> {

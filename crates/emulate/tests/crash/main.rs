@@ -27,9 +27,11 @@ fn every_cut_of_every_small_history_of_disks_and_memory() {
 #[test]
 fn many_cuts_of_long_histories() {
     let mut all = long::Done::default();
-    for (members, histories, cuts, events_max) in
-        [(long::flash_members(), 40, 2000, 200), (long::disk_members(), 20, 1250, 80)]
-    {
+    for (members, histories, cuts, events_max) in [
+        (long::flash_members(), 40, 2000, 200),
+        (long::power_cut_members(), 20, 1000, 120),
+        (long::disk_members(), 20, 1250, 80),
+    ] {
         for seed in 0..histories {
             let done =
                 long::history(&members, seed, cuts, events_max, InjectedBug::Nothing).unwrap();

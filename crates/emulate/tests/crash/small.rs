@@ -6,7 +6,9 @@ use crate::common::{disk, flash, memory, shingled, volume};
 use crate::oracle::UNIT;
 use crate::rig::{Member, Rig, low_limit};
 use iodyno_emulate::InjectedBug;
-use iodyno_emulate::spec::{CloudVolume, Flash, IoThread, Isolation, Kind, Placement};
+use iodyno_emulate::spec::{
+    CloudVolume, DurableOrder, Flash, IoThread, Isolation, Kind, Placement, PowerCut,
+};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -189,22 +191,30 @@ pub(crate) fn try_flash(
     let mut all = Count::default();
     for &protected in protected {
         for collects in [true, false] {
-            for (planes, merged, isolation) in [
-                (1, 1, None),
-                (2, 1, None),
-                (2, 2, None),
-                (2, 1, Some(Isolation::Initial)),
-                (1, 1, Some(Isolation::Persistent)),
+            let cut = |atomic_bytes, order| Some(PowerCut { atomic_bytes, order });
+            for (planes, merged, isolation, power_cut) in [
+                (1, 1, None, None),
+                (2, 1, None, None),
+                (2, 2, None, None),
+                (2, 1, Some(Isolation::Initial), None),
+                (1, 1, Some(Isolation::Persistent), None),
+                (1, 1, None, cut(4096, DurableOrder::Acknowledged)),
+                (2, 1, None, cut(8192, DurableOrder::Any)),
             ] {
+                // Injected bugs are those of program operations that make their data durable.
+                if power_cut.is_some() && injected_bug != InjectedBug::Nothing {
+                    continue;
+                }
                 let mut flash = tiny(protected, collects, planes);
                 if let Some(isolation) = isolation {
                     flash = placed(flash, isolation);
                 }
                 flash.translation.unit_bytes = merged * UNIT as u32;
+                flash.power_cut = power_cut;
                 let kind = Kind::Flash(Box::new(flash));
                 let units = (0..16).collect();
                 let name = format!(
-                    "protected {protected}, collects {collects}, planes {planes}, merged {merged}, {isolation:?}"
+                    "protected {protected}, collects {collects}, planes {planes}, merged {merged}, {isolation:?}, {power_cut:?}"
                 );
                 let rest = prepared(Member { kind, units, limits: Vec::new() }, injected_bug)
                     .map_err(|why| format!("{name}, prelude: {why}"))?;

@@ -65,7 +65,7 @@ pub struct Crashtest {
     /// 1 omits the class, because `one-missing` and `one-alone` cover it.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub bound: u8,
-    /// Tear writes at multiples of this size [default: 4 KiB, or 512 bytes with --rules worst]
+    /// Tear writes at multiples of this size [default: that of --device; else 4 KiB, or 512 bytes with --rules worst]
     #[arg(long, value_name = "SIZE", value_parser = atomic)]
     pub atomic: Option<u32>,
     /// Cut the power once more while the checker recovers each state

@@ -171,6 +171,29 @@ fn a_device_is_described_by_its_parameters() {
     }
 }
 
+/// What a power cut leaves of writes, where the file says so.
+#[test]
+fn the_blocks_of_a_power_cut_are_described() {
+    let place = Place::new();
+    let text = place.iodyno("catalog nvme-qlc-2048g").succeeds().stdout.clone();
+    let source = "from = \"assumed: as the test has it\"";
+    for (order, words) in
+        [("any", "in any order"), ("acknowledged", "in the order of acknowledgement")]
+    {
+        let table = format!(
+            "[power_cut]\natomic = {{ is = \"16KiB\", {source} }}\norder = {{ is = \"{order}\", {source} }}\n"
+        );
+        place.write("mine.toml", format!("{text}{table}"));
+        let output = place.iodyno("explain ./mine.toml");
+        let output = &output.succeeds().stdout;
+        let words = format!("; of others, whole blocks of 16 KiB, {words}");
+        // Lines are wrapped to the width of the terminal.
+        let said = output.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(&words), "{words}: {output}");
+        assert!(said.contains("[power_cut]"), "{output}");
+    }
+}
+
 /// The limits of a volume with options, each with its rule and source.
 #[test]
 fn a_volume_is_described_by_its_rules() {

@@ -117,6 +117,75 @@ fn power_that_is_off_takes_what_the_server_says() {
     server.stop();
 }
 
+/// Writes 16 KiB to each of many blocks of a drive whose file has this rule for power cuts, and cuts the power as soon as
+/// all are acknowledged. Returns for each block which of its sectors survived.
+fn cut_blocks(atomic: &str, order: &str) -> Vec<Vec<bool>> {
+    const BLOCKS: usize = 60;
+    const BLOCK: usize = 16 << 10;
+    let place = Place::new();
+    flash(&place, "device.toml", false, 0);
+    let text = std::fs::read_to_string(place.path("device.toml")).unwrap();
+    let source = "from = \"assumed: as the test has it\"";
+    place.write(
+        "device.toml",
+        format!(
+            "{text}[power_cut]\natomic = {{ is = \"{atomic}\", {source} }}\norder = {{ is = \"{order}\", {source} }}\n"
+        ),
+    );
+    // So slow that most of it is still in the buffer.
+    let server = Served::start(&place, "./device.toml --no-floor --dilate 5000");
+    let mut crowd = server.crowd(BLOCKS as u32);
+    let mut written: Vec<Vec<u8>> = (1..=BLOCKS).map(|stamp| vec![stamp as u8; BLOCK]).collect();
+    for (block, bytes) in (0..).zip(&mut written) {
+        let offset = u64::from(block) * BLOCK as u64;
+        crowd.send(block, (Kind::Write, CmdFlags::NONE), offset, bytes);
+    }
+    let mut answers = Vec::new();
+    while answers.len() < BLOCKS {
+        answers.extend(crowd.answers().unwrap());
+    }
+    assert!(answers.iter().all(|answer| answer.1.is_ok()), "{answers:?}");
+    server.fault("power-cut");
+    let mut bytes = vec![0; BLOCKS * BLOCK];
+    server.client().read(0, &mut bytes).unwrap();
+    let blocks = bytes.chunks(BLOCK).zip(1..);
+    let blocks: Vec<Vec<bool>> = blocks
+        .map(|(block, stamp)| {
+            let survives = |sector: &[u8]| {
+                assert!(sector == [stamp; 512] || sector == [0; 512], "a torn sector");
+                sector[0] == stamp
+            };
+            block.chunks(512).map(survives).collect()
+        })
+        .collect();
+    let lost = blocks.iter().flatten().filter(|survives| !**survives).count() as u64;
+    let volume = server.status()["volumes"][0].clone();
+    assert_eq!(whole(&volume["dropped_bytes"]), lost * 512, "{atomic}, {order}");
+    let kept = (BLOCKS * BLOCK / 512) as u64 - lost;
+    assert!(lost > 0 && kept > 0, "{atomic}, {order}: {lost} sectors lost, {kept} kept");
+    server.stop();
+    blocks
+}
+
+/// A power cut leaves whole blocks of the size that the device's file states, and tears larger ones; in order, if the file
+/// says so.
+#[test]
+fn a_power_cut_leaves_whole_blocks() {
+    let is_torn = |sectors: &[bool]| sectors.contains(&true) && sectors.contains(&false);
+    let torn = |blocks: &[Vec<bool>], sectors: usize| -> usize {
+        let all = blocks.iter().flat_map(|block| block.chunks(sectors));
+        all.filter(|sectors| is_torn(sectors)).count()
+    };
+    let blocks = cut_blocks("16KiB", "any");
+    assert_eq!(torn(&blocks, 32), 0, "blocks of 16 KiB");
+    let blocks = cut_blocks("512B", "any");
+    assert!(torn(&blocks, 8) > 0, "no unit of 4 KiB is torn: {blocks:?}");
+    let blocks = cut_blocks("4KiB", "acknowledged");
+    assert_eq!(torn(&blocks, 8), 0, "units of 4 KiB");
+    let survives: Vec<bool> = blocks.concat();
+    assert!(survives.is_sorted_by(|a, b| a >= b), "a later write survives: {blocks:?}");
+}
+
 /// No client goes on after its data was lost as if nothing had happened. A power failure ends its connection; where the
 /// host lives and its device alone loses data, the next flush of each client fails, and of later ones none.
 #[test]

@@ -66,6 +66,8 @@ pub(super) struct Payload {
     pub ends_reported: [bool; 2],
     /// Number of the write's units that reached the medium.
     pub landed: u32,
+    /// Whether a part of one of the write's units has reached the medium, and the rest of that unit not.
+    pub torn: bool,
     pub acknowledged: bool,
     versions: u32,
     open: bool,
@@ -104,6 +106,8 @@ pub(super) struct Overlay {
     accepted: u64,
     /// Writes of zeroes and trims in flight, oldest first, as indices into `payloads`.
     zeroes: Vec<u32>,
+    /// Units that a power cut, not yet processed, has torn: the version that the medium has up to a byte of the unit.
+    torn: HashMap<u64, (u64, usize)>,
 }
 
 impl Overlay {
@@ -127,6 +131,7 @@ impl Overlay {
                 failure: None,
                 ends_reported: [false; 2],
                 landed: 0,
+                torn: false,
                 acknowledged: false,
                 versions: 0,
                 open: true,
@@ -147,6 +152,7 @@ impl Overlay {
             failure: None,
             ends_reported: [false; 2],
             landed: 0,
+            torn: false,
             acknowledged: false,
             versions: 0,
             open: true,
@@ -264,6 +270,24 @@ impl Overlay {
         Some(sequence)
     }
 
+    /// Counts the first bytes of a unit of a write, up to the byte `until`, as on the medium. Returns the sequence number
+    /// of its version, or `None` if the write has no version of the unit.
+    pub(super) fn tears(&mut self, unit: u64, slot: u32, until: usize) -> Option<u64> {
+        let payload = self.payload_mut(slot);
+        let part = payload.part(unit);
+        payload.torn |= part.from < until && until < part.to;
+        payload.landed += u32::from(part.to <= until);
+        let sequence = self.chain(unit).find(|v| v.payload == slot)?.sequence;
+        self.torn.insert(unit, (sequence, until));
+        Some(sequence)
+    }
+
+    /// Whether all volatile versions of a unit with sequence numbers up to `sequence` end at the byte `until` or before.
+    pub(super) fn ends_by(&self, unit: u64, sequence: u64, until: usize) -> bool {
+        let mut versions = self.chain(unit).take_while(|v| v.sequence <= sequence);
+        versions.all(|v| self.payload(v.payload).part(unit).to <= until)
+    }
+
     /// Whether a unit has a volatile version with a sequence number of at most `until`.
     pub(super) fn has_until(&self, unit: u64, until: u64) -> bool {
         self.chain(unit).next().is_some_and(|v| v.sequence <= until)
@@ -314,15 +338,21 @@ impl Overlay {
         for payload in self.payloads.iter().filter(|p| p.open || p.versions > 0) {
             let units = touched(payload.offset_bytes, payload.len_bytes);
             let in_part = (1..units.end - units.start).contains(&u64::from(payload.landed));
-            dropped.torn += u64::from(in_part);
+            dropped.torn += u64::from(in_part || payload.torn);
             dropped.writes += u64::from(payload.acknowledged);
         }
+        let torn = std::mem::take(&mut self.torn);
         for (unit, chain) in std::mem::take(&mut self.chains) {
+            let torn = torn.get(&unit).copied();
             let mut at = chain.first;
             while at != NIL {
-                let payload = self.payload(self.versions[at as usize].payload);
+                let version = &self.versions[at as usize];
+                let payload = self.payload(version.payload);
                 if payload.acknowledged {
-                    dropped.bytes += payload.part(unit).range().len() as u64;
+                    let part = payload.part(unit);
+                    let kept =
+                        torn.filter(|torn| version.sequence <= torn.0).map_or(0, |torn| torn.1);
+                    dropped.bytes += part.to.saturating_sub(part.from.max(kept)) as u64;
                 }
                 at = self.free(at);
             }

@@ -1,5 +1,5 @@
 //! Splits byte ranges into parts of units. A unit is 4 KiB, the granularity of the machine's content events and of the
-//! checksums. A power cut never tears a unit.
+//! checksums. A power cut tears a unit only if the device's atomic blocks are smaller.
 
 pub use iodyno_emulate::UNIT_BYTES;
 

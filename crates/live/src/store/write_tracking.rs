@@ -167,6 +167,11 @@ impl Store {
                     let dropped = self.drop_range(slot, unit..unit + count, overtaken);
                     self.note(slot, dropped);
                 }
+                ContentEvent::Torn { unit, token, until, .. } => {
+                    let slot = self.begun(token);
+                    let torn = self.tear(slot, unit, until.into());
+                    self.note(slot, torn);
+                }
                 ContentEvent::PowerCut { .. } => {
                     let dropped = self.overlay.forget_all();
                     self.dropped.add(dropped);
@@ -239,6 +244,28 @@ impl Store {
         }
         self.overlay.forget_until(unit, older);
         written
+    }
+
+    /// Writes the first bytes of a write's unit to the base, up to the byte `until` of the unit. Volatile versions that were
+    /// accepted before it are written up to there, too.
+    fn tear(&mut self, slot: u32, unit: u64, until: usize) -> Result<(), WriteError> {
+        let offset = unit * UNIT_BYTES;
+        if let Some(version) = self.overlay.tears(unit, slot, until)
+            && let Ok(bytes) =
+                self.overlay.landed(unit, version, |into| self.beneath(unit, 0, into))
+        {
+            let len = (self.base().capacity_bytes - offset).min(until as u64) as usize;
+            let written = self.durable.write(offset, &bytes[..len]);
+            if self.overlay.ends_by(unit, version, until) {
+                self.overlay.forget_until(unit, version);
+            }
+            return written;
+        }
+        let payload = self.overlay.payload(slot);
+        let part = payload.part(unit);
+        let bytes = &payload.bytes[part.range()];
+        let len = until.clamp(part.from, part.to) - part.from;
+        self.durable.write(part.offset_bytes(), &bytes[..len])
     }
 
     /// Reads a unit's durable content from byte `from`. Bytes beyond the end of the volume read as zeroes.

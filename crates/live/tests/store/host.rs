@@ -36,6 +36,8 @@ struct Model {
     issued: Vec<Issued>,
     /// Offsets at which writes of this history began or ended, bytes.
     ends: BTreeSet<u64>,
+    /// Size of the parts that a power cut keeps or loses as a whole, bytes.
+    whole_bytes: usize,
 }
 
 impl Model {
@@ -79,7 +81,7 @@ fn check(model: &Model, store: &Store, range: Range<u64>, after_cut: bool, name:
     // Between two ends of writes or units all bytes are alike.
     let mut ends: Vec<u64> = model.ends.iter().copied().filter(|e| range.contains(e)).collect();
     ends.extend([range.start, range.end]);
-    ends.extend((0..BYTES).step_by(4096).filter(|e| range.contains(e)));
+    ends.extend((0..BYTES).step_by(model.whole_bytes).filter(|e| range.contains(e)));
     ends.sort_unstable();
     ends.dedup();
     for between in ends.windows(2) {
@@ -100,7 +102,12 @@ fn history(device: &Device, seed: u64) -> u64 {
     let mut m = device.machine(seed);
     let mut store = Store::in_memory(m.capacity_bytes(0), 1 << 30, device.options());
     let worker = m.add_worker(0);
-    let mut model = Model { initial: vec![0; BYTES as usize], ..Model::default() };
+    let whole_bytes = match &device.kind {
+        Kind::Flash(flash) => flash.power_cut.map_or(4096, |cut| cut.atomic_bytes.min(4096)),
+        _ => 4096,
+    };
+    let (initial, whole_bytes) = (vec![0; BYTES as usize], whole_bytes as usize);
+    let mut model = Model { initial, whole_bytes, ..Model::default() };
     for _ in 0..3 {
         m.inject(device.pace * below(&mut random, 3_000_000), Fault::PowerCut);
     }

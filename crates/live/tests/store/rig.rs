@@ -1,7 +1,7 @@
 //! Emulated devices for the tests, and operations on them.
 
 use crate::common::{disk, flash, memory, system};
-use iodyno_emulate::spec::{Kind, Written};
+use iodyno_emulate::spec::{DurableOrder, Kind, PowerCut, Written};
 use iodyno_emulate::{ContentEvent, Machine};
 use iodyno_live::store::{Options, Store};
 use iodyno_units::{Op, OpKind};
@@ -34,12 +34,26 @@ fn flash_that_merges() -> Kind {
     Kind::Flash(Box::new(f))
 }
 
+/// A rule for power cuts: atomic blocks of this size, and the order in which data becomes durable.
+fn cutting(protected: bool, atomic_bytes: u32, order: DurableOrder) -> Kind {
+    let mut f = flash();
+    f.nand.planes = 2;
+    f.buffer.protected = protected;
+    f.power_cut = Some(PowerCut { atomic_bytes, order });
+    Kind::Flash(Box::new(f))
+}
+
 pub(crate) fn devices() -> Vec<Device> {
+    let (any, in_order) = (DurableOrder::Any, DurableOrder::Acknowledged);
     let device = |name, kind, pace, keeps, forgets| Device { name, kind, pace, keeps, forgets };
     vec![
         device("a volatile buffer", flash_with(false), 1, false, false),
         device("a protected buffer", flash_with(true), 1, true, false),
         device("a map of 8 KiB", flash_that_merges(), 1, false, false),
+        device("sectors of a volatile buffer", cutting(false, 512, any), 1, false, false),
+        device("sectors in order", cutting(false, 512, in_order), 1, false, false),
+        device("sectors of a protected buffer", cutting(true, 512, any), 1, true, false),
+        device("blocks of 16 KiB in order", cutting(false, 16 << 10, in_order), 1, false, false),
         device("a disk's cache", disk(true), 300, false, false),
         device("a disk without", disk(false), 300, true, false),
         device("memory", memory(false), 1, false, true),
@@ -53,6 +67,11 @@ impl Device {
             Machine::new(&system(self.kind.clone(), Written::Fresh, 1), seed).unwrap();
         machine.follow_content();
         machine
+    }
+
+    /// Whether a power cut leaves more than what is durable at that time: parts of writes that it interrupts.
+    pub(crate) fn tears(&self) -> bool {
+        matches!(&self.kind, Kind::Flash(flash) if flash.power_cut.is_some())
     }
 
     pub(crate) fn options(&self) -> Options {

@@ -2,7 +2,7 @@
 
 use iodyno_emulate::describe::{DescribedDevice, count_by_source};
 use iodyno_emulate::endurance::{Outlook, outlook};
-use iodyno_emulate::spec::{Attach, Counted, Kind, Limit, LimitOf};
+use iodyno_emulate::spec::{Attach, Counted, DurableOrder, Flash, Kind, Limit, LimitOf};
 use iodyno_units::human;
 use serde_json::{Value, json};
 
@@ -62,15 +62,17 @@ impl Described {
             Kind::Flash(f) if f.buffer.protected => (
                 true,
                 format!(
-                    "all acknowledged writes survive: the buffer of {} is protected",
-                    size(f.buffer.bytes)
+                    "all acknowledged writes survive: the buffer of {} is protected{}",
+                    size(f.buffer.bytes),
+                    blocks_in_words(f)
                 ),
             ),
             Kind::Flash(f) => (
                 false,
                 format!(
-                    "only flushed writes survive: the buffer of {} is volatile",
-                    size(f.buffer.bytes)
+                    "only flushed writes survive: the buffer of {} is volatile{}",
+                    size(f.buffer.bytes),
+                    blocks_in_words(f)
                 ),
             ),
             Kind::Disk(d) if d.write_cache => (
@@ -176,6 +178,17 @@ impl Described {
             "parameters": self.device.parameters.iter().map(parameter).collect::<Vec<_>>(),
         })
     }
+}
+
+/// What a power cut leaves of other writes, if the device's file says so: `; of others blocks of 16 KiB, in any order`.
+fn blocks_in_words(flash: &Flash) -> String {
+    let Some(cut) = flash.power_cut else { return String::new() };
+    let order = match cut.order {
+        _ if flash.buffer.protected => "",
+        DurableOrder::Any => ", in any order",
+        DurableOrder::Acknowledged => ", in the order of acknowledgement",
+    };
+    format!("; of others, whole blocks of {}{order}", human::size(cut.atomic_bytes.into()))
 }
 
 /// Describes a limit: `300 IOPS; bursts to 3.00 k IOPS for 33 min 20 s, and refills in 5 h 0 min when idle`.

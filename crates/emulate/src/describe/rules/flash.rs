@@ -237,6 +237,31 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
         },
     },
     Rule {
+        name: "power-cut-atomic",
+        check: |v| {
+            if v.whole("power_cut.atomic")?.is_power_of_two() {
+                return None;
+            }
+            let message = "the size of an atomic block must be a power of two";
+            Some(fault("power_cut.atomic", message.to_owned(), None))
+        },
+    },
+    Rule {
+        name: "power-cut-alone",
+        check: |v| {
+            let others: &[&str] = match v.flag("buffer.protected")? {
+                true => &["zones.size"],
+                false => &["zones.size", "placement.isolation", "translation.unit"],
+            };
+            v.get("power_cut")?;
+            let other = others.iter().find(|key| v.get(key).is_some())?;
+            let message = format!(
+                "`[power_cut]` is not modelled together with `{other}`, unless the device has no zones and its buffer is protected"
+            );
+            Some(fault(other, message, "remove one of them".to_owned()))
+        },
+    },
+    Rule {
         name: "folding-slc",
         check: |v| {
             v.whole("folding.bits")?;
