@@ -45,9 +45,13 @@ pub struct Measuring {
     pub require: Vec<Threshold>,
     /// Exit with 6 also if the result is not VALID, as a gate for CI needs it
     ///
-    /// That is, if a cell has a warning or is INVALID, whether or not a threshold holds.
+    /// That is, if a cell has a warning or is INVALID, or if the limit of a threshold lies within the 95 % interval of its
+    /// figure.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,
+    /// With --strict, accept warnings of this name, such as CACHED; may be repeated
+    #[arg(long, value_name = "NAME", requires = "strict", value_parser = verdict_name, help_heading = "Output")]
+    pub accept: Vec<String>,
     /// Print one JSON document on standard output, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -72,4 +76,13 @@ pub struct Measuring {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
         help_heading = "Output")]
     pub report: Option<Option<PathBuf>>,
+}
+
+/// Parses the name of a verdict, in lower or upper case.
+fn verdict_name(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphabetic() || c == '_';
+    if text.is_empty() || !text.chars().all(is_name) {
+        return Err("not the name of a verdict, such as CACHED".to_owned());
+    }
+    Ok(text.to_ascii_uppercase())
 }

@@ -77,6 +77,16 @@ fn the_same_content_goes_elsewhere() {
     assert!(csv.lines().count() > 20 && csv.contains("sweep"), "{csv}");
     let json = place.iodyno("report last --json").succeeds().json();
     assert_eq!(json, place.iodyno("show last --json --series").succeeds().json());
+    // Several are compared with the first, which is said.
+    place.document(&format!("run random-read --on {DEVICE} {SHORT} --name b"));
+    place.document(&format!("run random-read --on {DEVICE} {SHORT} --name c"));
+    let three = place.iodyno("report last~2 b c --markdown");
+    three
+        .succeeds()
+        .says(&["note: each of b, c is compared with last~2 alone, not with the others"]);
+    assert!(three.stdout.contains("alone, not with the others"), "{}", three.stdout);
+    let two = place.iodyno("report b c --markdown");
+    assert!(!two.succeeds().stderr.contains("alone") && !two.stdout.contains("alone"), "{two:?}");
     // A document requested on standard output is printed.
     assert_eq!(place.iodyno("report last -o -").succeeds().stdout, text);
     assert!(
