@@ -49,7 +49,7 @@ pub struct Measuring {
     /// figure.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,
-    /// With --strict, accept warnings of this name, such as CACHED; may be repeated
+    /// With --strict, accept warnings of this name, such as PAGE_CACHE; may be repeated
     #[arg(long, value_name = "NAME", requires = "strict", value_parser = verdict_name, help_heading = "Output")]
     pub accept: Vec<String>,
     /// Print one JSON document on standard output, and nothing else there
@@ -82,7 +82,7 @@ pub struct Measuring {
 fn verdict_name(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphabetic() || c == '_';
     if text.is_empty() || !text.chars().all(is_name) {
-        return Err("not the name of a verdict, such as CACHED".to_owned());
+        return Err("not the name of a verdict, such as PAGE_CACHE".to_owned());
     }
     Ok(text.to_ascii_uppercase())
 }

@@ -148,12 +148,12 @@ fn thresholds_decide_the_exit_code() {
 #[test]
 fn a_close_threshold_is_said() {
     let place = Place::new();
-    let words = "run random-read --on model:exflash-400g --rate 2k/s --time 4s --interval 100ms -q";
+    let words = "run random-read --on model:exflash-400g --rate 2k/s --time 4s --interval 100ms";
     let document = place.document(words);
     let latency = &document["cells"][0]["read"]["latency_ns"];
     let p99 = latency["p99"].as_u64().unwrap();
     let run = |require: &str, more: &str| {
-        let mut command = place.command(&format!("{words} {more}"));
+        let mut command = place.command(&format!("{words} -q {more}"));
         Running::of(
             command.args(["--require", require]).stdout(Stdio::piped()).stderr(Stdio::piped()),
         )
@@ -207,6 +207,6 @@ fn a_strict_gate_accepts_named_warnings() {
     place.iodyno(&format!("{run}{}", words(""))).succeeds();
     // A threshold is no warning.
     place.iodyno(&format!("{run}{} --require iops<1", words(""))).exits(6);
-    place.iodyno("run random-read --accept CACHED --on null:").fails(2, &["--strict"]);
+    place.iodyno("run random-read --accept PAGE_CACHE --on null:").fails(2, &["--strict"]);
     place.iodyno("run random-read --strict --accept a,b").fails(2, &["name of a verdict"]);
 }

@@ -194,7 +194,7 @@ fn a_checker_that_does_not_exist_is_named() {
         &["--check: there is no file `./nowhere.sh`, neither here nor in the program's folder"],
     );
     assert!(!place.path("mark").exists());
-    let state = "--quiet --from run.jsonl --state 1";
+    let state = "--quiet --from run.jsonl --state 0:";
     crashtest(&place, state, "./nowhere.sh", "").fails(2, &["--check: there is no file"]);
     // One that the program makes.
     let makes = "printf '#!/bin/sh\n' > own.sh; chmod +x own.sh; sync; echo a > file";
