@@ -72,7 +72,14 @@ def run(
     `iodyno run`: `run("random-read", on="/tmp/file", time="10s", require="p99<1ms")`. A threshold that is not held, and a
     method that fails, raise nothing: see `Run.document()["thresholds"]` and `Run.level`.
 
-    Raises CommandError if the run fails. Nothing that asks for a confirmation is confirmed."""
+    Raises CommandError if the run fails. Nothing that asks for a confirmation is confirmed. `no_notebook` is refused, since
+    the Run is read from the notebook: give `notebook` a path in a temporary folder instead."""
+    if options.get("no_notebook") or "--no-notebook" in map(str, flags):
+        raise Error("run() reads the Run that it returns from a notebook: leave no_notebook out, and give `notebook` a "
+                    "path in a temporary folder if the run is not to be kept")
+    # The output is read here.
+    for name in ("json", "quiet", "series"):
+        options.pop(name, None)
     from iodyno._native import Notebook
 
     notebook = notebook if isinstance(notebook, Notebook) else Notebook(notebook)

@@ -123,6 +123,23 @@ def test_histograms_merge_and_give_the_percentiles_of_the_command():
     assert both.percentile(99.9999999) is None and both.percentile(99.9999999, unsupported=True) is not None
 
 
+def test_a_long_table_has_several_batches():
+    """A batch has at most 65,536 rows, so that 32-bit offsets can't overflow; none is lost at its end."""
+    path = pathlib.Path(FOLDER.name) / "long.sqlite"
+    run = iodyno.run("random-read", on="model:virtual-disk", notebook=path, time="140s", interval="2ms", depth=4)
+    intervals, histograms = run.intervals(), run.histograms(each_interval=True)
+    counts = [row["ops"] for row in intervals.to_pylist()]
+    assert len(counts) == len(intervals) > 1 << 16
+    rows = histograms.to_pylist()
+    assert len(rows) == len(histograms) and len(rows) > 1 << 16
+    assert [row["count"] for row in rows] == [count for count in counts if count]
+    assert all(sum(bucket["count"] for bucket in row["buckets"]) == row["count"] for row in rows[65530:65540])
+    assert len(iodyno.Notebook(path).histograms(each_interval=True)) == len(rows)
+    if pyarrow := optional("pyarrow"):
+        for table in [intervals, histograms]:
+            assert [len(batch) for batch in pyarrow.table(table).to_batches()] == [1 << 16, len(table) - (1 << 16)]
+
+
 def test_arrow_readers_get_the_same_values_without_a_copy():
     notebook = made()
     histograms, rows = notebook.histograms(), notebook.histograms().to_pylist()
@@ -180,6 +197,13 @@ def test_errors_name_the_remedy():
         raise AssertionError("a wrong workload was taken")
     except iodyno.CommandError as error:
         assert error.code == 2 and "no-such-workload" in error.message
+    # A run that is not kept has no Run to return; it is refused before it is made.
+    for call in [lambda: iodyno.run("random-read", on="null:", no_notebook=True),
+                 lambda: iodyno.run("random-read", "--no-notebook", on="null:", notebook=NOTEBOOK)]:
+        assert "temporary folder" in raises(iodyno.Error, call)
+    # What the call sets itself may be given too.
+    assert iodyno.run("random-read", on="null:", notebook=pathlib.Path(FOLDER.name) / "other.sqlite", ops=10, ramp="0s",
+                      json=True, quiet=False).status == "finished"
     before = NOTEBOOK.stat().st_mtime_ns
     notebook.cells(), notebook.runs()
     assert NOTEBOOK.stat().st_mtime_ns == before

@@ -105,8 +105,8 @@ Exit codes:
     4 the target or an engine failed, too many operations failed, the target stopped answering, or
       verification found data that differs from what was written; crashtest: a state is wrong
     5 the notebook can't be used, or did not store all of a run whose results were printed
-    6 a threshold (--require) was missed, or with --strict the result is not VALID; size: nothing
-      meets the demand
+    6 a threshold (--require) was missed, or with --strict the result is not VALID or a threshold is
+      close; size: nothing meets the demand
     7 compare: something is slower
     8 compare: nothing could be judged (no common cell, or too few runs for every figure), or with
       --strict not everything; replay: the record was cut off

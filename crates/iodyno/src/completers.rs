@@ -10,6 +10,7 @@ use clap_complete::engine::{
 use clap_complete::env::{CompleteEnv, Shells};
 use iodyno_catalog::{Kind, list};
 use iodyno_drive::EngineKind;
+use iodyno_notebook::RunSummary;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
@@ -95,12 +96,17 @@ fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
             of(|current| entry_or_path(current, &[Kind::Workload]))
         }
         ("explain" | "serve", "device") => of(device),
-        ("size", "device") => of(|current| entry_or_path(current, &[Kind::Device])),
+        ("size", "device") | ("fit", "like") => {
+            of(|current| entry_or_path(current, &[Kind::Device]))
+        }
         ("size", "adapter" | "saturate") => of(|current| entry_or_path(current, &[Kind::System])),
         ("study", "study") => of(|current| entry_or_path(current, &[Kind::Study])),
         ("catalog", "name") => of(|current| entry_or_path(current, &KINDS)),
+        ("history", "on") => of(stored_target),
         (_, "on" | "target") => of(target),
-        ("show" | "export" | "resume", "run")
+        ("history", "workload") | ("ls", "text") => of(stored_work),
+        ("show" | "export" | "resume" | "annotate", "run")
+        | ("fit", "from")
         | ("report", "runs")
         | ("compare", "a" | "b")
         | ("size", "like")
@@ -161,13 +167,33 @@ fn target(current: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Completes names and ids of runs, and `last`, from the latest runs in the notebook. In a comma-separated
-/// list, completes the last item.
-fn run(current: &OsStr) -> Vec<CompletionCandidate> {
+/// The latest runs in the notebook, the last one first.
+fn latest_runs() -> Vec<RunSummary> {
     let named = std::env::var_os(NOTEBOOK_VARIABLE).filter(|name| !name.is_empty());
     let notebook = show::open(named.as_deref().map(std::path::Path::new)).ok().flatten();
     let runs = notebook.and_then(|notebook| notebook.list().ok()).unwrap_or_default();
-    let latest = || runs.iter().rev().take(RUNS_MAX);
+    runs.into_iter().rev().take(RUNS_MAX).collect()
+}
+
+/// Completes names and workloads of the latest runs.
+fn stored_work(current: &OsStr) -> Vec<CompletionCandidate> {
+    let runs = latest_runs().into_iter();
+    let all: BTreeSet<String> =
+        runs.flat_map(|run| run.workloads.into_iter().chain([run.name])).collect();
+    beginning(current, all)
+}
+
+/// Completes targets of the latest runs.
+fn stored_target(current: &OsStr) -> Vec<CompletionCandidate> {
+    let all: BTreeSet<String> = latest_runs().into_iter().flat_map(|run| run.targets).collect();
+    beginning(current, all)
+}
+
+/// Completes names and ids of runs, and `last`, from the latest runs in the notebook. In a comma-separated
+/// list, completes the last item.
+fn run(current: &OsStr) -> Vec<CompletionCandidate> {
+    let runs = latest_runs();
+    let latest = || runs.iter();
     let names: BTreeSet<&str> = latest().map(|run| run.name.as_str()).collect();
     let mut words = vec!["last".to_owned()];
     words.extend(names.into_iter().map(str::to_owned));

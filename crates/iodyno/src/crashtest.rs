@@ -23,6 +23,7 @@ use iodyno_serving::Access;
 use iodyno_targets::output::Output;
 use iodyno_units::text::{clean, clean_lines, for_shell};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +65,16 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
         Some(folder) => Some(Guest::prepare(folder, &flags.rules, flags.quiet)?),
         None => None,
     };
+    // Before the program runs, which may take long.
+    let commands = [
+        ("--check", flags.check.as_deref(), None),
+        ("--setup", flags.setup.as_deref(), Some(Tree::default())),
+    ];
+    for (flag, command, folder) in commands {
+        if let Some(why) = command.and_then(|command| unusable(command, folder.as_ref())) {
+            return Err(Failure::input(format!("{flag}: {why}")));
+        }
+    }
     let private = PrivateFolder::create().map_err(|e| folder_failed(&e))?;
     let mounted = private.mount().map_err(|e| folder_failed(&e))?;
     let folders = Folders::mount(&mounted).map_err(|e| folder_failed(&e))?;
@@ -353,6 +364,34 @@ fn absolute(program: &OsStr) -> Option<PathBuf> {
     is_relative.then(|| std::path::absolute(path).ok()).flatten()
 }
 
+/// Whether a folder has a file, by its path in the folder.
+fn has(tree: &Tree, path: &str) -> bool {
+    let mut names = path.split('/').filter(|name| !name.is_empty() && *name != ".");
+    names.try_fold(ROOT, |directory, name| tree.lookup(directory, name.as_bytes())).is_some()
+}
+
+/// Reason why the program that begins a shell command, given by its path, can't be run; `None` if it can, or if the shell looks
+/// for it. `folder`: the folder in which it runs; `None` while that is unknown.
+fn unusable(command: &str, folder: Option<&Tree>) -> Option<String> {
+    let word = command.split_whitespace().next()?;
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
+    if !word.contains('/') || !word.chars().all(is_plain) {
+        return None;
+    }
+    let path = Path::new(word);
+    let Ok(found) = path.metadata() else {
+        let may_be_made = path.is_relative() && folder.is_none_or(|tree| has(tree, word));
+        let folders =
+            if path.is_relative() { ", neither here nor in the program's folder" } else { "" };
+        return (!may_be_made).then(|| format!("there is no file `{word}`{folders}"));
+    };
+    if found.is_dir() {
+        return Some(format!("`{word}` is a folder"));
+    }
+    (found.permissions().mode() & 0o111 == 0)
+        .then(|| format!("`{word}` is not executable: `chmod +x {word}`, or name its interpreter, such as `sh {word}`"))
+}
+
 /// Requires that a program succeeded, because the recording of a failed one would be incomplete.
 fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Failure> {
     match ended {
@@ -387,10 +426,7 @@ impl Job<'_> {
             self.flags.check.as_deref().filter(|_| matches!(self.place, Place::Folder));
         if let Some(database) = check_named.and_then(|check| check.strip_prefix("sqlite:")) {
             let file = database.split(':').next().unwrap_or_default();
-            let mut names = file.split('/').filter(|name| !name.is_empty() && *name != ".");
-            let found =
-                names.try_fold(ROOT, |directory, name| tree.lookup(directory, name.as_bytes()));
-            if found.is_none() {
+            if !has(&tree, file) {
                 return Err(Failure::input(format!(
                     "the program made no file `{file}` in its folder"
                 )));
@@ -401,6 +437,7 @@ impl Job<'_> {
         if verdict == Verdict::Consistent {
             return Ok(());
         }
+        self.require_checker(&tree)?;
         let output = String::from_utf8_lossy(&output);
         Err(Failure::input(format!(
             "the checker rejects the program's complete result, in which nothing is lost ({}): correct the checker first. It \
@@ -409,6 +446,14 @@ impl Job<'_> {
             if output.trim().is_empty() { ", and printed nothing" } else { ", and printed: " },
             clean_lines(output.trim())
         )))
+    }
+
+    /// Requires that the program of `--check` exists, here or in the folder that it judged.
+    fn require_checker(&self, tree: &Tree) -> Result<(), Failure> {
+        match self.flags.check.as_deref().and_then(|check| unusable(check, Some(tree))) {
+            Some(why) => Err(Failure::input(format!("--check: {why}"))),
+            None => Ok(()),
+        }
     }
 
     /// The checker that `--check` names.
@@ -450,6 +495,9 @@ impl Job<'_> {
         }
         let (verdict, output) = iodyno_crashtest::judge_once(&check, &tree, &acknowledged)
             .map_err(|e| Failure::target(e.to_string()))?;
+        if verdict != Verdict::Consistent {
+            self.require_checker(&tree)?;
+        }
         let output = String::from_utf8_lossy(&output);
         let mut text = format!("{}  state {state}\n", verdict.word());
         for line in output.lines() {

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::{report, show};
 use iodyno_notebook::{RunSummary, Status};
 use iodyno_page::terminal::Style;
-use iodyno_report::history::{self, History};
+use iodyno_report::history::{self, History, LeftOut};
 use iodyno_units::text::for_shell;
 use std::ffi::OsString;
 use std::path::Path;
@@ -20,7 +20,8 @@ pub(crate) fn command(
 ) -> Result<ExitCode, Failure> {
     let page = flags.report.as_deref().map(|file| report::Place::check(Some(file))).transpose()?;
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
-    let last = last(flags, &notebook.list()?)?;
+    let runs = notebook.list()?;
+    let last = last(flags, &runs)?;
     let work = match last.workloads.as_slice() {
         [workload] if flags.workload.as_ref().is_none_or(|asked| asked == workload) => workload,
         _ => &last.name,
@@ -28,7 +29,13 @@ pub(crate) fn command(
     let mut history = History::new(work, flags.metric);
     // The name of a workload stands for its runs of any name.
     let name = flags.workload.as_deref().filter(|asked| last.workloads != [*asked]);
-    for id in notebook.of_same_work(&last.id, name, flags.last.into())? {
+    let ids = notebook.of_same_work(&last.id, name, flags.last.into())?;
+    history.left_out = LeftOut::of(&runs, &last, name, ids.len());
+    if flags.workload.is_some() {
+        // They were not asked for.
+        history.left_out.other_workloads = 0;
+    }
+    for id in ids {
         history.add(&notebook.load(&id)?);
     }
     if history.cells().is_empty() {

@@ -7,7 +7,8 @@ use crate::named_work::NamedWork;
 /// Long name of each flag of `run`, and the kinds of work on which it has an effect. W: a workload, J: jobs
 /// of another tool, S: a sweep or rate search, M: a method, V: a verification pass.
 #[rustfmt::skip]
-const FLAGS: [(&str, &str); 62] = [
+const FLAGS: [(&str, &str); 63] = [
+    ("accept",          "WJSMV"),
     ("active",          "WJSMV"),
     ("block",           "WJS.V"),
     ("bytes",           "WJS.."),
@@ -251,6 +252,7 @@ mod tests {
         ]);
         // Flags that need another one, whose row decides; and those that are not of the request.
         let skipped = [
+            "accept",
             "constant",
             "order",
             "ceiling",

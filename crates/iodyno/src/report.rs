@@ -1,7 +1,7 @@
 //! `report`: exports runs as a page, which `import` reads back.
 
 use crate::args::Report;
-use crate::console::{complain, print, print_bytes, print_json};
+use crate::console::{complain, print, print_bytes, print_json, remark};
 use crate::failure::Failure;
 use crate::show;
 use iodyno_notebook::Run;
@@ -56,6 +56,16 @@ pub(crate) fn command(flags: &Report, notebook: Option<&Path>) -> Result<ExitCod
             return print_json(&json::document(&one[0], json::Options { series: true }));
         }
         return written(&page::document(&one[0], &options), flags, &name);
+    }
+    if flags.runs.len() > 2 {
+        remark(
+            "note",
+            &format!(
+                "each of {} is compared with {} alone, not with the others",
+                flags.runs[1..].join(", "),
+                flags.runs[0]
+            ),
+        );
     }
     let criteria = Criteria { threshold_share: flags.threshold, ..Criteria::default() };
     let (first, others) = sides.split_first().expect("there are at least two");

@@ -35,6 +35,7 @@ pub(crate) fn command(flags: &ResumeFlags, cli: &Cli, style: Style) -> Result<Ex
         series: false,
         quiet: flags.quiet,
         strict: false,
+        accepted: Vec::new(),
         detail: style::detail(flags.shown),
         report: None,
         metrics: None,

@@ -16,7 +16,7 @@ use crate::{
     fill_first, foreign_workload, hints, legal_flags, method, ranks, report, scrape, style,
 };
 use iodyno_drive::EngineOptions;
-use iodyno_measure::Level;
+use iodyno_measure::Threshold;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
@@ -81,6 +81,8 @@ pub(crate) struct Output {
     pub(crate) quiet: bool,
     /// Whether the exit code tells that the result is not VALID.
     pub(crate) strict: bool,
+    /// Names of warnings that `strict` accepts.
+    pub(crate) accepted: Vec<String>,
     pub(crate) detail: terminal::Detail,
     /// HTML report to write when the run ends; None without `--report`.
     pub(crate) report: Option<Page>,
@@ -96,6 +98,7 @@ impl Output {
             series: flags.series,
             quiet: flags.quiet,
             strict: flags.strict,
+            accepted: flags.accept.clone(),
             detail: style::detail(flags.shown),
             report: flags.report.clone().map(|at| at.map_or(Page::ById, Page::At)),
             metrics,
@@ -184,11 +187,26 @@ pub(crate) fn carry_out(
         ExitCode::from(METHOD_FAILED)
     } else if !thresholds::are_held(&outcome.run, &run.thresholds) {
         ExitCode::from(NOT_HELD)
-    } else if output.strict && RunVerdict::of(&outcome.run).level >= Some(Level::Warning) {
-        complain("--strict: the result is not VALID\n");
+    } else if let Some(why) = doubt(&outcome.run, &run.thresholds, output) {
+        complain(&format!("--strict: {why}\n"));
         ExitCode::from(NOT_HELD)
     } else {
         ExitCode::SUCCESS
+    })
+}
+
+/// Reason why `--strict` fails a run whose thresholds are held; None if there is none.
+fn doubt(run: &iodyno_notebook::Run, thresholds: &[Threshold], output: &Output) -> Option<String> {
+    if !output.strict {
+        return None;
+    }
+    let codes = RunVerdict::of(run).doubts(run, &output.accepted);
+    if !codes.is_empty() {
+        return Some(format!("the result is not VALID: {}", codes.join(", ")));
+    }
+    thresholds::is_one_close(run, thresholds).then(|| {
+        "the 95 % interval of a figure crosses the limit of its threshold: measure for longer"
+            .to_owned()
     })
 }
 

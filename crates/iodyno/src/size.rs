@@ -55,7 +55,12 @@ pub(crate) fn command(
         capacity_bytes: flags.capacity.unwrap_or(0),
         ..demand(flags, notebook)?
     };
-    if let (Some(cloud), Some(path)) = (&flags.cloud, &flags.price) {
+    if let Some(cloud) = &flags.cloud {
+        let Some(path) = &flags.price else {
+            return Err(Failure::input(
+                "--cloud requires --price FILE: `iodyno catalog cloud-2026-11 > prices.toml` writes an example to edit, then add --price prices.toml",
+            ));
+        };
         return on_cloud(demand, cloud, path, flags, style);
     }
     let prices = flags.price.as_deref().map(|path| prices(path, Prices::from_toml)).transpose()?;

@@ -147,18 +147,8 @@ impl KindSummary {
 
     /// Adds the percentiles' confidence intervals to the summaries `kinds` of `cells`, if their distributions are known.
     pub fn add_intervals(kinds: &mut [Self], cells: &[&Cell]) {
-        if !cells.iter().all(|cell| cell.has_distribution()) {
-            return;
-        }
         for of in kinds {
-            let of_interval = |i| response_time(i, of.kind).into_iter().collect();
-            let known = cells.iter().filter(|cell| cell.has_latency_over_time(of.kind));
-            let series: Vec<Vec<&Histogram>> =
-                known.flat_map(|cell| &cell.series).map(of_interval).collect();
-            let mut all = Histogram::trimmed();
-            let each = cells.iter().flat_map(|cell| &cell.series);
-            each.filter_map(|i| response_time(i, of.kind)).for_each(|part| all.merge(part));
-            let found = within(&all, &series, &PERCENTILES.map(|p| p.quantile), CONFIDENCE);
+            let found = percentiles_within(cells, of.kind, &PERCENTILES.map(|p| p.quantile));
             of.response_time.within.iter_mut().zip(found).for_each(|(slot, found)| *slot = found);
         }
     }
@@ -167,6 +157,22 @@ impl KindSummary {
     pub fn service_time(&self) -> &Latency {
         self.service.as_ref().unwrap_or(&self.response_time)
     }
+}
+
+/// Confidence intervals of percentiles `qs` (0 to 1) of the response times of one kind of operation in `cells`; None with too
+/// few samples, or if the distribution is unknown.
+pub(crate) fn percentiles_within(cells: &[&Cell], kind: OpKind, qs: &[f64]) -> Vec<Option<Within>> {
+    if !cells.iter().all(|cell| cell.has_distribution()) {
+        return vec![None; qs.len()];
+    }
+    let of_interval = |i| response_time(i, kind).into_iter().collect();
+    let known = cells.iter().filter(|cell| cell.has_latency_over_time(kind));
+    let series: Vec<Vec<&Histogram>> =
+        known.flat_map(|cell| &cell.series).map(of_interval).collect();
+    let mut all = Histogram::trimmed();
+    let each = cells.iter().flat_map(|cell| &cell.series);
+    each.filter_map(|i| response_time(i, kind)).for_each(|part| all.merge(part));
+    within(&all, &series, qs, CONFIDENCE)
 }
 
 fn response_time(interval: &Interval, kind: OpKind) -> Option<&Histogram> {

@@ -10,7 +10,11 @@
 //! A threshold is judged on cells, not on operations, with one outcome for each figure that it covers. Repeats of a
 //! cell are judged together, and for several targets the merged cell. A threshold holds only if it was *shown* to hold.
 //! It does not hold for a percentile with too few samples, for a cell that is INVALID, or for a name that no cell has;
-//! the outcome then states the reason.
+//! the outcome then states the reason. If its limit lies within the 95 % interval of the figure, the outcome is close.
+
+mod certainty;
+
+pub use certainty::Between;
 
 use crate::cell::representative;
 use crate::metric::{Counted, Metric, kind_named};
@@ -211,8 +215,18 @@ pub struct Outcome<'a> {
     pub value: Option<f64>,
     /// Whether the measured value meets the threshold; false without a value.
     pub held: bool,
+    /// Confidence interval of `value` ([`CONFIDENCE`](crate::summary::CONFIDENCE)); None if it is unknown.
+    pub interval: Option<Between>,
     /// Reason why there is no measured value; None if there is one.
     pub why: Option<String>,
+}
+
+impl Outcome<'_> {
+    /// Whether the limit lies within the interval of the figure: the sampling error alone can decide the outcome.
+    pub fn is_close(&self) -> bool {
+        let Threshold { bound, value, .. } = self.threshold;
+        self.interval.is_some_and(|interval| interval.crosses(*bound, *value))
+    }
 }
 
 /// Judges the cells of a run by `thresholds`. Returns at least one outcome per threshold, in their order.
@@ -247,6 +261,7 @@ pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<
                 metric: threshold.metric,
                 value: None,
                 held: false,
+                interval: None,
                 why: Some(why),
             });
         }
@@ -264,6 +279,7 @@ fn judge_cell<'a>(threshold: &'a Threshold, group: &[&'a Cell]) -> Vec<Outcome<'
             metric,
             value,
             held: value.is_some_and(|v| threshold.bound.holds(v, threshold.value)),
+            interval: value.and_then(|_| certainty::interval(group, metric)),
             why: figure.err(),
         }
     };
@@ -437,6 +453,57 @@ mod tests {
         assert!(outcomes("c*: mean<1s", &cells)[0].3.contains("c*"));
         assert!(!outcomes("mean<1s", &[])[0].1);
         assert_eq!(outcomes("?: max<=100us", &cells).iter().filter(|o| o.1).count(), 2);
+    }
+
+    /// An outcome is close if the interval of its figure has the limit within, on either side of the figure.
+    #[test]
+    fn a_limit_within_the_interval_is_close() {
+        // 40 intervals of 100 ms: rates from 900/s to 1100/s, their mean and percentiles within a few percent.
+        let mut wide = cell("a", 0, &[]);
+        (wide.window_ns, wide.interval_ns) = (4_000_000_000, 100_000_000);
+        wide.series = (0..40_u64)
+            .map(|i| {
+                let mut interval = Interval::default();
+                let (read, n) = (interval.class_mut(OpKind::Read), 90 + 7 * i % 21);
+                (0..n).for_each(|k| read.service.record_n(100_000 + 1_000 * (k * 37 % 90), 1));
+                read.bytes = n * 4096;
+                interval
+            })
+            .collect();
+        let close = |text: &str, cells: &[Cell]| {
+            let threshold = [parse(text)];
+            let of = judge(&threshold, cells);
+            (of[0].held, of[0].is_close())
+        };
+        let ops: u64 = wide.series.iter().map(|i| i.ios(wide.io_kinds())).sum();
+        let (rate, p50) = (ops as f64 / 4.0, outcomes("p50<1s", &[wide.clone()])[0].2.unwrap());
+        let one = [wide.clone()];
+        for (text, expected) in [
+            (format!("iops>{}", rate * 0.5), (true, false)),
+            (format!("iops>{}", rate * 0.999), (true, true)),
+            (format!("iops>{}", rate * 1.001), (false, true)),
+            (format!("iops>{}", rate * 2.0), (false, false)),
+            (format!("read.iops<{}", rate * 1.001), (true, true)),
+            (format!("bandwidth>={}KiB/s", rate * 0.999 * 4.0), (true, true)),
+            (format!("p50<{}ns", p50 as u64 + 1), (true, true)),
+            (format!("p50<={}ns", p50 as u64 - 1), (false, true)),
+            (format!("p50<{}ns", p50 as u64 * 2), (true, false)),
+            // Of one window neither has an interval.
+            (format!("mean<{}ns", 1_000_000), (true, false)),
+            (format!("max<{}ns", 1_000_000), (true, false)),
+        ] {
+            assert_eq!(close(&text, &one), expected, "{text}");
+        }
+        // 550 ± 635 per second, by Student's t of two repeats: 12.7 × 50.
+        let two = [500, 600].map(|n| cell("b", u32::from(n == 600), &[(OpKind::Read, 100_000, n)]));
+        assert_eq!(close("iops>10", &two), (true, true));
+        assert_eq!(close("iops<1200", &two), (true, false));
+        assert_eq!(close("iops<1100", &two), (true, true));
+        assert_eq!(
+            close("p50<1ms", &two),
+            (true, false),
+            "repeats have no interval of a percentile"
+        );
     }
 
     #[test]

@@ -407,6 +407,19 @@ fn fault(parts: &[&[u8]]) -> String {
     }
 }
 
+/// A caller that asks for the next event before it has taken the payload makes a mistake of its own: no fault of the server.
+#[test]
+#[should_panic(expected = "3 bytes of payload were not taken")]
+fn payload_must_be_taken() {
+    let mut calls = Calls::new(1, true, None);
+    calls.start(0, Kind::Read, CmdFlags::NONE, 4096, 40);
+    let wire = chunk(true, 1, 0, &data(4096, 40));
+    let (taken, event) = calls.step(&wire).unwrap();
+    assert_eq!(event, CallEvent::Data { slot: 0, at: 0, len: 40 });
+    calls.took(37);
+    let _ = calls.step(&wire[taken..]);
+}
+
 fn chunk(done: bool, kind: u16, slot: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x66, 0x8e, 0x33, 0xef, 0, u8::from(done)];
     bytes.extend_from_slice(&kind.to_be_bytes());

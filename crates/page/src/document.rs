@@ -19,6 +19,19 @@ pub struct Document {
     pub made_by: String,
     /// Links to other pages of the server that shows the document, each with its text and address; empty in a file.
     pub links: Vec<(String, String)>,
+    /// Views of the same data of which the document is one, such as one per metric; None in a file.
+    pub views: Option<Views>,
+}
+
+/// Links between views of the same data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Views {
+    /// What the views differ in, such as `Metric`.
+    pub label: String,
+    /// Text and address of each view.
+    pub links: Vec<(String, String)>,
+    /// Index of the view that the document shows.
+    pub current: usize,
 }
 
 /// A titled section of a document that links can target.

@@ -22,7 +22,7 @@ pub mod table;
 pub mod terminal;
 mod tone;
 
-pub use document::{Block, Document, Embedded, Section};
+pub use document::{Block, Document, Embedded, Section, Views};
 pub use figure::{Axis, Figure, Mark, Matrix, Panel, Plot, Point, Scale, Series, Shape};
 pub use quantity::Quantity;
 pub use table::{Cell, Column, Row, Table, Tone};

@@ -13,10 +13,17 @@ enum Builder {
     Numbers(Float64Builder),
 }
 
-/// Columns under construction.
+/// Maximum number of rows of a record batch. Offsets of texts and lists are 32-bit: a batch has less than 2 GiB of text in a
+/// column (a text has at most some KiB) and fewer than 2^31 buckets (a histogram has at most some thousands).
+const BATCH_ROWS_MAX: usize = 1 << 16;
+
+/// Columns under construction, cut into batches.
 pub(crate) struct Rows {
     columns: Vec<Builder>,
     at: usize,
+    /// Number of rows of the current batch.
+    count: usize,
+    full: Vec<Vec<ArrayRef>>,
 }
 
 impl Rows {
@@ -26,19 +33,34 @@ impl Rows {
             Values::Counts => Builder::Counts(UInt64Builder::new()),
             Values::Numbers => Builder::Numbers(Float64Builder::new()),
         };
-        Self { columns: columns.iter().map(builder).collect(), at: 0 }
+        let columns = columns.iter().map(builder).collect();
+        Self { columns, at: 0, count: 0, full: Vec::new() }
     }
 
-    /// The columns as arrays.
-    pub(crate) fn finish(self) -> Vec<ArrayRef> {
-        let array = |builder| -> ArrayRef {
+    /// Whether the last row has ended a batch.
+    pub(crate) fn has_ended_batch(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Ends the current batch, which may be empty.
+    fn end_batch(&mut self) {
+        let array = |builder: &mut Builder| -> ArrayRef {
             match builder {
-                Builder::Text(mut builder) => Arc::new(builder.finish()),
-                Builder::Counts(mut builder) => Arc::new(builder.finish()),
-                Builder::Numbers(mut builder) => Arc::new(builder.finish()),
+                Builder::Text(builder) => Arc::new(builder.finish()),
+                Builder::Counts(builder) => Arc::new(builder.finish()),
+                Builder::Numbers(builder) => Arc::new(builder.finish()),
             }
         };
-        self.columns.into_iter().map(array).collect()
+        self.full.push(self.columns.iter_mut().map(array).collect());
+        self.count = 0;
+    }
+
+    /// The columns of each batch as arrays.
+    pub(crate) fn finish(mut self) -> Vec<Vec<ArrayRef>> {
+        if self.count > 0 || self.full.is_empty() {
+            self.end_batch();
+        }
+        self.full
     }
 
     fn next(&mut self) -> &mut Builder {
@@ -68,6 +90,10 @@ impl table::Rows for Rows {
     fn end(&mut self) {
         debug_assert_eq!(self.at, self.columns.len());
         self.at = 0;
+        self.count += 1;
+        if self.count == BATCH_ROWS_MAX {
+            self.end_batch();
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::arrays::{Bins, Rows, fields};
 use crate::error::raised;
 use crate::table::Table;
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use iodyno_measure::{Cell, ClassStats, Interval};
 use iodyno_report::table::{self, Column, Rows as _, Values};
@@ -47,16 +47,19 @@ impl Kind {
     }
 }
 
-/// A record batch under construction.
-pub(crate) struct Batch {
+/// Record batches under construction.
+pub(crate) struct Batches {
     kind: Kind,
     rows: Rows,
+    /// Buckets of the current batch, and those of full ones.
     bins: Bins,
+    full: Vec<Bins>,
 }
 
-impl Batch {
+impl Batches {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, rows: Rows::new(&kind.columns()), bins: Bins::default() }
+        let rows = Rows::new(&kind.columns());
+        Self { kind, rows, bins: Bins::default(), full: Vec::new() }
     }
 
     pub(crate) fn add(&mut self, run: &iodyno_notebook::Run) {
@@ -104,23 +107,30 @@ impl Batch {
                 self.rows.count(histogram.max_ns());
                 self.rows.end();
                 self.bins.add(histogram);
+                if self.rows.has_ended_batch() {
+                    self.full.push(std::mem::take(&mut self.bins));
+                }
             }
         }
     }
 
-    pub(crate) fn finish(self, schema: SchemaRef) -> PyResult<RecordBatch> {
-        let mut columns = self.rows.finish();
-        if matches!(self.kind, Kind::Histograms { .. }) {
-            columns.push(Arc::new(self.bins.finish()));
-        }
-        RecordBatch::try_new(schema, columns).map_err(raised)
+    pub(crate) fn finish(self, schema: &SchemaRef) -> PyResult<Vec<RecordBatch>> {
+        let mut bins = self.full.into_iter().chain([self.bins]);
+        let batch = |mut columns: Vec<ArrayRef>| {
+            if matches!(self.kind, Kind::Histograms { .. }) {
+                columns.push(Arc::new(bins.next().unwrap_or_default().finish()));
+            }
+            RecordBatch::try_new(schema.clone(), columns).map_err(raised)
+        };
+        self.rows.finish().into_iter().map(batch).collect()
     }
 }
 
 /// Rows of a run's cells, intervals or histograms, by `kind`.
 pub(crate) fn table_of(kind: Kind, run: &iodyno_notebook::Run) -> PyResult<Table> {
-    let mut batch = Batch::new(kind);
-    batch.add(run);
+    let mut batches = Batches::new(kind);
+    batches.add(run);
     let schema = kind.schema();
-    Ok(Table::new(schema.clone(), vec![batch.finish(schema)?]))
+    let batches = batches.finish(&schema)?;
+    Ok(Table::new(schema, batches))
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "pyo3 hands extracted arguments over by value")]
 
-use crate::batch::{Batch, Kind};
+use crate::batch::{Batches, Kind};
 use crate::comparison::Comparison;
 use crate::error::raised;
 use crate::histogram::Histogram;
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Environment variable that names the notebook, as for the command.
 const NOTEBOOK_VARIABLE: &str = "IODYNO_NOTEBOOK";
-/// Runs that a thread loads, and converts to one record batch.
-const RUNS_PER_BATCH: usize = 32;
+/// Runs that a thread loads, and converts to record batches, at a time.
+const RUNS_PER_PART: usize = 32;
 /// Maximum number of threads that load runs.
 const THREADS_MAX: usize = 8;
 
@@ -51,9 +51,9 @@ impl Notebook {
         let schema = kind.schema();
         let batches = py.detach(|| -> PyResult<Vec<RecordBatch>> {
             let ids = self.ids(runs)?;
-            let parts: Vec<&[String]> = ids.chunks(RUNS_PER_BATCH).collect();
+            let parts: Vec<&[String]> = ids.chunks(RUNS_PER_PART).collect();
             let next = AtomicUsize::new(0);
-            let load = || -> PyResult<Vec<(usize, RecordBatch)>> {
+            let load = || -> PyResult<Vec<(usize, Vec<RecordBatch>)>> {
                 let mut made = Vec::new();
                 let mut notebook = None;
                 while let at = next.fetch_add(1, Ordering::Relaxed)
@@ -63,11 +63,11 @@ impl Notebook {
                         Some(notebook) => notebook,
                         none => none.insert(self.open()?),
                     };
-                    let mut batch = Batch::new(kind);
+                    let mut batches = Batches::new(kind);
                     for id in *part {
-                        batch.add(&notebook.load(id).map_err(raised)?);
+                        batches.add(&notebook.load(id).map_err(raised)?);
                     }
-                    made.push((at, batch.finish(schema.clone())?));
+                    made.push((at, batches.finish(&schema)?));
                 }
                 Ok(made)
             };
@@ -77,12 +77,13 @@ impl Notebook {
             std::thread::scope(|scope| -> PyResult<()> {
                 let loaders: Vec<_> = (0..threads).map(|_| scope.spawn(load)).collect();
                 for loader in loaders {
-                    made.extend(loader.join().expect("loading does not panic")?);
+                    let failed = |_| raised("loading runs failed: take fewer of them at once");
+                    made.extend(loader.join().map_err(failed)??);
                 }
                 Ok(())
             })?;
             made.sort_by_key(|(at, _)| *at);
-            Ok(made.into_iter().map(|(_, batch)| batch).collect())
+            Ok(made.into_iter().flat_map(|(_, batches)| batches).collect())
         })?;
         Ok(Table::new(schema, batches))
     }

@@ -5,7 +5,7 @@ use crate::terminal::minutes;
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::levels::{Level, RUNS_MIN, Shift, levels};
 use iodyno_measure::{CellKey, Level as Severity, Metric, Quantity as Measured, Role};
-use iodyno_notebook::{Run, Timestamp};
+use iodyno_notebook::{Run, RunSummary, Status, Timestamp};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{
     Axis, Block, Cell, Column, Document, Figure, Mark, Panel, Plot, Point, Quantity, Scale,
@@ -18,6 +18,56 @@ use std::fmt;
 
 /// Version of the JSON schema of a history, written to the field `schema`.
 pub const JSON_VERSION: u32 = 1;
+
+/// Minimum number of runs in which a shift can be found.
+const SHIFT_RUNS_MIN: usize = 2 * RUNS_MIN;
+
+/// Numbers of finished runs of a notebook that a history leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Runs of the same workload on other targets.
+    pub other_targets: usize,
+    /// Runs of other workloads.
+    pub other_workloads: usize,
+    /// Runs of the same workload on the same targets that started before the first one shown.
+    pub earlier: usize,
+}
+
+impl LeftOut {
+    /// Counts the runs in `all` that the history of `of` leaves out. `name`: the history has only runs of this name; `shown`:
+    /// number of its runs.
+    pub fn of(all: &[RunSummary], of: &RunSummary, name: Option<&str>, shown: usize) -> Self {
+        let mut out = Self::default();
+        let mut same: usize = 0;
+        for run in all.iter().filter(|run| run.status == Status::Finished) {
+            let is_work = run.workloads == of.workloads && name.is_none_or(|name| name == run.name);
+            match (is_work, run.targets == of.targets) {
+                (true, true) => same += 1,
+                (true, false) => out.other_targets += 1,
+                (false, _) => out.other_workloads += 1,
+            }
+        }
+        out.earlier = same.saturating_sub(shown);
+        out
+    }
+
+    /// Says what is left out, with the arguments of `iodyno history` that show it if `has_hints`; None if nothing is.
+    fn words(self, has_hints: bool) -> Option<String> {
+        let part = |n: usize, of: &str, what: &str, hint: &str| {
+            let hint = if has_hints { format!(" ({hint})") } else { String::new() };
+            (n > 0).then(|| format!("{}{what}{hint}", human::counted(n as u64, of)))
+        };
+        let parts: Vec<String> = [
+            part(self.other_targets, "run", " on other targets", "--on TARGET"),
+            part(self.other_workloads, "run", " of other workloads", "iodyno history WORKLOAD"),
+            part(self.earlier, "earlier run", "", "--last N"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        (!parts.is_empty()).then(|| format!("left out: {}", parts.join(", ")))
+    }
+}
 
 /// Values of one metric of a cell in successive runs.
 #[derive(Clone, Debug)]
@@ -86,6 +136,11 @@ impl CellHistory {
     pub fn levels(&self) -> Vec<Level> {
         levels(&self.runs.iter().map(|run| run.value).collect::<Vec<f64>>())
     }
+
+    /// Whether there are enough runs to find a shift. With fewer, the level is only a mean.
+    fn can_shift(&self) -> bool {
+        self.runs.len() >= SHIFT_RUNS_MIN
+    }
 }
 
 /// Histories of all cells of a workload.
@@ -95,12 +150,20 @@ pub struct History {
     metric: Metric,
     runs: usize,
     cells: Vec<CellHistory>,
+    /// Runs of the notebook that the history does not have.
+    pub left_out: LeftOut,
 }
 
 impl History {
     /// Creates an empty history of a workload, to which runs are added.
     pub fn new(workload: &str, metric: Metric) -> Self {
-        Self { workload: workload.to_owned(), metric, runs: 0, cells: Vec::new() }
+        Self {
+            workload: workload.to_owned(),
+            metric,
+            runs: 0,
+            cells: Vec::new(),
+            left_out: LeftOut::default(),
+        }
     }
 
     /// Adds a run, which must have started after all runs added before. Invalid, skipped and unmeasured cells have no
@@ -233,14 +296,20 @@ pub fn show(history: &History, style: Style) -> String {
         text.blank();
     }
     let shifts: usize = history.cells.iter().map(|cell| cell.levels().len().max(1) - 1).sum();
+    let (long, short): (Vec<_>, Vec<_>) = history.cells.iter().partition(|cell| cell.can_shift());
     text.line(&match shifts {
-        0 if history.runs < 2 * RUNS_MIN => {
-            format!("no shift can be detected yet: at least {} runs are needed", 2 * RUNS_MIN)
+        0 if long.is_empty() => {
+            format!("no shift can be detected yet: at least {SHIFT_RUNS_MIN} runs are needed")
         }
-        0 => "no shift: the level of each cell is the same in all runs".to_owned(),
-        1 => "1 shift".to_owned(),
-        n => format!("{n} shifts"),
+        0 if short.is_empty() => {
+            "no shift: the level of each cell is the same in all runs".to_owned()
+        }
+        0 => format!("no shift in the cells with at least {SHIFT_RUNS_MIN} runs"),
+        n => human::counted(n as u64, "shift"),
     });
+    if let Some(left_out) = history.left_out.words(true) {
+        text.line(&left_out);
+    }
     text.end()
 }
 
@@ -286,9 +355,15 @@ pub fn json(history: &History) -> Value {
             "levels": levels.collect::<Vec<_>>(),
         })
     });
+    let LeftOut { other_targets, other_workloads, earlier } = history.left_out;
     json!({
         "schema": JSON_VERSION,
         "workload": history.workload,
+        "left_out": {
+            "other_targets": other_targets,
+            "other_workloads": other_workloads,
+            "earlier": earlier,
+        },
         "cells": cells.collect::<Vec<_>>(),
     })
 }
@@ -326,24 +401,32 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
         color,
         points,
     };
-    let both = vec![
-        series("run", Mark::Dots, 0, history.runs.iter().enumerate().map(at).collect()),
-        series("level", Mark::Line, 1, all.iter().flat_map(line).collect()),
-    ];
+    let mut drawn =
+        vec![series("run", Mark::Dots, 0, history.runs.iter().enumerate().map(at).collect())];
+    let mut why = None;
+    if history.can_shift() {
+        drawn.push(series("level", Mark::Line, 1, all.iter().flat_map(line).collect()));
+    } else {
+        why = Some(format!(
+            "No level is drawn: at least {SHIFT_RUNS_MIN} runs are needed to tell a shift from noise"
+        ));
+    }
     let shifts = all.iter().filter_map(|level| Some((level, level.shift.as_ref()?)));
     let notes = shifts
         .map(|(level, shift)| format!("{} from run {}", in_words(shift), beginning(history, level)))
         .chain(annotations(history))
+        .chain(why)
         .collect();
     Figure {
         id: format!("history-{index}"),
         title: format!("{} of {}", history.metric, history.cell),
         summary: format!(
-            "{} of {} in {} runs, with {}",
+            "{} of {} in {}, with {}",
             history.metric,
             history.cell,
-            history.runs.len(),
+            human::counted(history.runs.len() as u64, "run"),
             match all.len() {
+                1 if !history.can_shift() => "too few for a level".to_owned(),
                 1 => "one level".to_owned(),
                 n => format!("{n} levels"),
             }
@@ -351,7 +434,7 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
         conditions: format!("{}, {}", history.target, history.load),
         shape: Shape::Plot(Plot {
             x: without_zero("runs in chronological order".to_owned(), Quantity::Count),
-            panels: vec![Panel::new(without_zero(history.metric.to_string(), quantity), both)],
+            panels: vec![Panel::new(without_zero(history.metric.to_string(), quantity), drawn)],
             spans: Vec::new(),
         }),
         notes,
@@ -389,7 +472,10 @@ pub fn document(history: &History, made_by: &str, command: &str) -> Document {
     });
     Document {
         title: history.title(),
-        about: vec![history.metric.to_string(), human::counted(history.runs as u64, "run")],
+        about: [history.metric.to_string(), human::counted(history.runs as u64, "run")]
+            .into_iter()
+            .chain(history.left_out.words(false))
+            .collect(),
         sections,
         made_by: made_by.to_owned(),
         ..Document::default()

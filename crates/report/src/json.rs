@@ -9,6 +9,7 @@ use crate::repeats::{self, Repeated};
 use crate::run_verdict::RunVerdict;
 use crate::thresholds;
 use iodyno_measure::stationarity::{Stall, Stationarity, mean_rate};
+use iodyno_measure::summary::CONFIDENCE;
 use iodyno_measure::threshold::Outcome;
 use iodyno_measure::{
     Cell, ClassStats, Histogram, Interval, KindSummary, Latency, Level, MessageLog, PERCENTILES,
@@ -83,6 +84,8 @@ fn outcome(of: &Outcome) -> Value {
         "required": of.threshold.value,
         "value": of.value,
         "held": of.held,
+        "interval": of.interval.map(|i| json!({"low": i.low, "high": i.high, "level": CONFIDENCE})),
+        "close": of.is_close(),
         "why": of.why,
     })
 }

@@ -34,6 +34,21 @@ impl RunVerdict {
         self.verdicts.iter().any(|v| v.level == Level::Invalid)
     }
 
+    /// Codes of all verdicts, on the run and its cells, that keep it from being VALID, each once. Warnings with one of the
+    /// codes `accepted` do not; a run that is INVALID can't be accepted.
+    pub fn doubts(&self, run: &Run, accepted: &[String]) -> Vec<String> {
+        let is_accepted = |v: &Verdict| v.level == Level::Warning && accepted.contains(&v.code);
+        let of_cells = run.cells.iter().flat_map(|cell| &cell.verdicts);
+        let mut codes: Vec<String> = Vec::new();
+        for verdict in self.verdicts.iter().chain(of_cells) {
+            let is_doubt = verdict.level >= Level::Warning && !is_accepted(verdict);
+            if is_doubt && !codes.contains(&verdict.code) {
+                codes.push(verdict.code.clone());
+            }
+        }
+        codes
+    }
+
     /// Whether a verdict on the whole run is a warning or worse, so that it must not be called VALID.
     pub(crate) fn is_doubted(&self) -> bool {
         self.verdicts.iter().any(|v| v.level >= Level::Warning)

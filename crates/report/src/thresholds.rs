@@ -3,6 +3,7 @@
 use iodyno_measure::Threshold;
 use iodyno_measure::threshold::{Outcome, judge};
 use iodyno_notebook::Run;
+use iodyno_units::human;
 
 /// Reads the thresholds stored with the run. Empty if the run has no thresholds, or if a newer version stored them in
 /// another format.
@@ -13,6 +14,20 @@ pub fn own(run: &Run) -> Vec<Threshold> {
 /// Whether the run meets all `thresholds`.
 pub fn are_held(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().all(|outcome| outcome.held)
+}
+
+/// Whether the limit of one of `thresholds` lies within the 95 % interval of the figure that it judges.
+pub fn is_one_close(run: &Run, thresholds: &[Threshold]) -> bool {
+    judge(thresholds, &run.cells).iter().any(Outcome::is_close)
+}
+
+/// The interval of a close outcome: `its 95 % interval, 380 to 520 µs, crosses the limit`; None if it is not close.
+pub(crate) fn close(outcome: &Outcome<'_>) -> Option<String> {
+    let interval = outcome.interval.filter(|_| outcome.is_close())?;
+    let [low, high] =
+        [interval.low, interval.high].map(|end| end.map(|v| outcome.metric.quantity.human(v)));
+    let range = human::between(low.as_deref(), high.as_deref());
+    Some(format!("its 95 % interval, {range}, crosses the limit"))
 }
 
 pub(crate) fn outcomes<'a>(run: &'a Run, thresholds: &'a [Threshold]) -> Vec<Outcome<'a>> {

@@ -140,6 +140,35 @@ fn what_is_not_compared_is_said() {
     assert!(shown.contains("not compared  extra of B: A has no such cell"), "{shown}");
 }
 
+/// Cells of different names are paired if each side has one cell, and only then.
+#[test]
+fn single_cells_of_different_names_are_paired() {
+    let mut runs = sides(4, 5, 0.8, 0.01);
+    for run in runs.iter_mut().flatten() {
+        run.cells.truncate(1);
+    }
+    for run in &mut runs[1] {
+        "job1".clone_into(&mut run.cells[0].key.name);
+    }
+    let of = compared(&runs, &Options::default());
+    let names = |of: &Compared| -> Vec<[String; 2]> {
+        of.rows.iter().map(|r| [r.a_key.name.clone(), r.b_key.name.clone()]).collect()
+    };
+    let pair = ["random-read".to_owned(), "job1".to_owned()];
+    assert_eq!((names(&of), of.omissions.len()), (vec![pair.clone(), pair], 0));
+    assert_eq!(of.finding(), Finding::Slower);
+    assert!(words(&of).contains("job1"), "{}", words(&of));
+    // A second cell on one side makes the pairing a guess.
+    for run in &mut runs[0] {
+        let mut second = run.cells[0].clone();
+        "second".clone_into(&mut second.key.name);
+        run.cells.push(second);
+    }
+    let of = compared(&runs, &Options::default());
+    assert_eq!(names(&of), [[""; 2]; 0]);
+    assert_nothing_is_lost(&runs, &of);
+}
+
 #[test]
 fn percentiles_without_samples_are_left_out() {
     let runs = sides(2, 5, 1.0, 0.01);

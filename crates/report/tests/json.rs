@@ -2,7 +2,7 @@
 
 use crate::samples;
 
-use iodyno_measure::{Evidence, Level};
+use iodyno_measure::{Evidence, Level, Verdict};
 use iodyno_method::MethodSource;
 use iodyno_notebook::Status;
 use iodyno_report::RunVerdict;
@@ -242,6 +242,31 @@ fn a_method_that_goes_on_is_not_unfinished() {
     assert_eq!(standing.level, Some(Level::Warning));
     assert_eq!(standing.verdicts[0].code, "UNFINISHED");
     assert!(!standing.has_failed());
+}
+
+/// Warnings of the run and of its cells can be accepted by name; a verdict of INVALID can't.
+#[test]
+fn doubts_are_those_that_nobody_accepted() {
+    let mut run = samples::four_corners();
+    run.head.plan = json!({});
+    let codes =
+        [("A", Level::Warning), ("A", Level::Invalid), ("B", Level::Warning), ("C", Level::Note)];
+    for (at, cell) in run.cells.iter_mut().enumerate() {
+        let of = codes.iter().skip(at).step_by(2);
+        let of = of.map(|(code, level)| Verdict {
+            code: (*code).to_owned(),
+            level: *level,
+            text: String::new(),
+        });
+        cell.verdicts = of.collect();
+    }
+    let doubts = |accepted: &[&str]| {
+        let accepted: Vec<String> = accepted.iter().map(|code| (*code).to_owned()).collect();
+        RunVerdict::of(&run).doubts(&run, &accepted)
+    };
+    assert_eq!(doubts(&[]), ["A", "B"]);
+    assert_eq!(doubts(&["B", "C", "D"]), ["A"]);
+    assert_eq!(doubts(&["A", "B"]), ["A"]);
 }
 
 /// The kinds of operation of a point add up to all of its operations, and have separate latencies.

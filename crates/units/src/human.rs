@@ -71,6 +71,22 @@ pub fn throughput(bytes_per_s: f64) -> String {
     )
 }
 
+/// Formats an interval from its formatted ends, of which None is unbounded: `76.9 to 77.3 µs`, `900 µs to 1.20 ms`,
+/// `77.3 µs or less`. The unit appears once if both ends have the same.
+pub fn between(low: Option<&str>, high: Option<&str>) -> String {
+    match (low, high) {
+        (Some(low), Some(high)) => match (low.split_once(' '), high.split_once(' ')) {
+            (Some((number, unit)), Some((_, other))) if unit == other => {
+                format!("{number} to {high}")
+            }
+            _ => format!("{low} to {high}"),
+        },
+        (Some(low), None) => format!("{low} or more"),
+        (None, Some(high)) => format!("{high} or less"),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
 /// Formats a size: exactly if it is a whole number of a binary unit (`4 KiB`, `1536 KiB`),
 /// otherwise with three digits (`1.46 GiB`).
 pub fn size(bytes: u64) -> String {

@@ -104,6 +104,11 @@
   };
 
   // The address has the filter and the order, so that a link or a reload shows the same list.
+  const places = [...document.querySelectorAll("nav.site a")].slice(0, 2);
+  const showPlace = () => places.forEach((link, at) => {
+    if ((level.value === "running") === (at === 1)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  });
   const remember = () => {
     const query = new URLSearchParams();
     if (filter.value) query.set("q", filter.value);
@@ -111,6 +116,7 @@
     if (sort.key !== "started" || !sort.falling) query.set("sort", (sort.falling ? "-" : "") + sort.key);
     const text = query.toString();
     history.replaceState(null, "", text ? `?${text}` : location.pathname);
+    showPlace();
   };
   const showSort = () => {
     for (const head of heads) {

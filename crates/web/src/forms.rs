@@ -46,7 +46,7 @@ struct Field {
 #[derive(Debug)]
 pub(crate) struct Form {
     /// Name of the command, and of the page.
-    name: &'static str,
+    pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) about: &'static str,
     fields: &'static [Field],

@@ -28,6 +28,8 @@ pub(crate) struct Frame {
 #[template(path = "runs.html")]
 struct RunsPage<'a> {
     frame: &'a Frame,
+    /// Whether the address asks for runs in progress only.
+    are_running: bool,
     count: Count,
     lines: Vec<&'a Line>,
 }
@@ -138,11 +140,11 @@ impl Frame {
         }
     }
 
-    pub(crate) fn runs(&self, listing: &Listing) -> Response {
+    pub(crate) fn runs(&self, listing: &Listing, are_running: bool) -> Response {
         let lines = listing.lines.iter().rev().take(FIRST_LINES).collect();
         let number = listing.lines.len();
         let count = Count { number, words: human::counted(number as u64, "run") };
-        rendered("200 OK", &RunsPage { frame: self, count, lines })
+        rendered("200 OK", &RunsPage { frame: self, are_running, count, lines })
     }
 
     /// The page of a run in progress.

@@ -5,9 +5,9 @@ use crate::http::{HTML, JSON, Request, Response};
 use crate::pages::Frame;
 use iodyno_measure::Metric;
 use iodyno_notebook::{Error, Notebook, Run, Status};
-use iodyno_page::{Document, html};
+use iodyno_page::{Document, Views, html};
 use iodyno_report::compare::{self, Options as Criteria, Side};
-use iodyno_report::history::{self, History};
+use iodyno_report::history::{self, History, LeftOut};
 use iodyno_report::json;
 use iodyno_report::page::{self, Options};
 use iodyno_units::text::for_shell;
@@ -136,26 +136,43 @@ impl Reports {
         let _guard = self.alone();
         let made = Notebook::open_existing(&self.notebook).and_then(|notebook| {
             let ids = notebook.of_same_work(selector, None, HISTORY_MAX)?;
-            let name = work(&notebook.load(selector)?);
+            let run = notebook.load(selector)?;
+            let name = work(&run);
             let mut history = History::new(&name, metric);
+            let runs = notebook.list()?;
+            if let Some(of) = runs.iter().find(|of| of.id == run.id) {
+                history.left_out =
+                    LeftOut { other_workloads: 0, ..LeftOut::of(&runs, of, None, ids.len()) };
+            }
+            let on = match run.head.targets.as_slice() {
+                [target] => format!(" --on {}", for_shell(&target.name)),
+                _ => String::new(),
+            };
             for id in ids {
                 history.add(&notebook.load(&id)?);
             }
-            Ok((name, history))
+            Ok((format!("{}{on}", for_shell(&name)), history))
         });
-        let (name, history) = match made {
+        let (words, history) = match made {
             Ok(made) => made,
             Err(e) => return frame.notebook_error(&e),
         };
-        let command = format!("iodyno history {} --metric {metric}", for_shell(&name));
+        let command = format!("iodyno history {words} --metric {metric}");
         let mut document = history::document(&history, &self.made_by, &command);
         document.links = links();
         document.links.push((format!("Run {selector}"), format!("/runs/{selector}")));
         document.links.extend(frame.annotate_link(selector));
-        let others = METRICS.iter().filter(|name| **name != metric.to_string());
-        document.links.extend(
-            others.map(|name| ((*name).to_owned(), format!("/history/{selector}?metric={name}"))),
-        );
+        let metric = metric.to_string();
+        let mut metrics = METRICS.to_vec();
+        if !metrics.contains(&&*metric) {
+            metrics.push(&metric);
+        }
+        let address = |name: &str| format!("/history/{selector}?metric={name}");
+        document.views = Some(Views {
+            label: "Metric".to_owned(),
+            links: metrics.iter().map(|name| ((*name).to_owned(), address(name))).collect(),
+            current: metrics.iter().position(|name| *name == metric).unwrap_or(0),
+        });
         shown(&document)
     }
 

@@ -97,7 +97,7 @@ impl Server {
         }
         let parts: Vec<&str> = request.path.split('/').skip(1).collect();
         match (request.method, parts.as_slice()) {
-            (Method::Get, [""]) => self.list(),
+            (Method::Get, [""]) => self.list(request),
             (Method::Get, ["runs.json"]) => self.list_data(request),
             (Method::Get, ["runs", id]) => self.reports.run(id, &self.frame),
             (Method::Get, ["runs", id, "report.html"]) => self.reports.file(id, &self.frame),
@@ -258,9 +258,10 @@ impl Server {
         .response()
     }
 
-    fn list(&self) -> Response {
+    fn list(&self, request: &Request) -> Response {
+        let are_running = request.values("verdict").next().is_some_and(|of| of == "running");
         match self.runs.listing() {
-            Ok(listing) => self.frame.runs(&listing),
+            Ok(listing) => self.frame.runs(&listing, are_running),
             Err(e) => self.frame.notebook_error(&e),
         }
     }

@@ -45,9 +45,12 @@ pub struct Measuring {
     pub require: Vec<Threshold>,
     /// Exit with 6 also if any cell has a warning or is INVALID, as a gate for CI
     ///
-    /// Works with or without --require.
+    /// The limit of a threshold inside the 95 % interval of its figure counts as a warning. Works with or without --require.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,
+    /// With --strict, accept warnings of this name, such as PAGE_CACHE; may be repeated
+    #[arg(long, value_name = "NAME", requires = "strict", value_parser = verdict_name, help_heading = "Output")]
+    pub accept: Vec<String>,
     /// Print one JSON document on standard output, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -72,4 +75,13 @@ pub struct Measuring {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true,
         help_heading = "Output")]
     pub report: Option<Option<PathBuf>>,
+}
+
+/// Parses the name of a verdict, in lower or upper case.
+fn verdict_name(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphabetic() || c == '_';
+    if text.is_empty() || !text.chars().all(is_name) {
+        return Err("not the name of a verdict, such as PAGE_CACHE".to_owned());
+    }
+    Ok(text.to_ascii_uppercase())
 }

@@ -120,7 +120,7 @@ pub struct Size {
     /// Find the cheapest volumes of a cloud provider, with their size and provisioned rates; requires --price
     ///
     /// `iodyno catalog cloud-2026-11 > prices.toml` makes an example of a price file to edit. Classes without a price are left out. Up to 16 equal volumes are striped, where one can't meet the demand. A volume that meets the demand by burst credits alone does not count.
-    #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS, requires = "price",
+    #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS,
         conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
     pub cloud: Option<String>,
     /// With --cloud, attach the volumes to this instance: a system with limits, by name or path [default: the

@@ -3,8 +3,9 @@
 //! stored with the run, and new ones can be applied to an old run.
 
 use crate::contract::{RUN_SCHEMA, assert_valid};
-use crate::place::{Place, cells, number, whole};
+use crate::place::{Place, Running, cells, number, whole};
 use serde_json::{Value, json};
+use std::process::Stdio;
 
 const COMPARE_SCHEMA: &str = include_str!("../../../../docs/schema/compare-v1.schema.json");
 const DEVICE: &str = "model:exflash-400g";
@@ -135,10 +136,77 @@ fn thresholds_decide_the_exit_code() {
     place
         .iodyno(&format!("{strict} scratch:8MiB?direct=no --no-notebook"))
         .exits(6)
-        .says(&["--strict: the result is not VALID"]);
+        .says(&["--strict: the result is not VALID: "]);
     let against = place.iodyno("show last --json --require p99<1us").exits(6).json();
     assert_eq!(against["thresholds"].as_array().unwrap().len(), 1);
     place.iodyno("show last --require iops>1").succeeds();
     place.iodyno("run random-read --require p99<5").fails(2, &["no unit of time", "    ^"]);
     place.iodyno("run random-read --require p99").fails(2, &["in quotes"]);
+}
+
+/// A limit within the interval of the figure is held, and said to be close; only `--strict` fails on it.
+#[test]
+fn a_close_threshold_is_said() {
+    let place = Place::new();
+    let words = "run random-read --on model:exflash-400g --rate 2k/s --time 4s --interval 100ms";
+    let document = place.document(words);
+    let latency = &document["cells"][0]["read"]["latency_ns"];
+    let p99 = latency["p99"].as_u64().unwrap();
+    let run = |require: &str, more: &str| {
+        let mut command = place.command(&format!("{words} -q {more}"));
+        Running::of(
+            command.args(["--require", require]).stdout(Stdio::piped()).stderr(Stdio::piped()),
+        )
+        .finish()
+    };
+    let close = format!("p99<={p99}ns");
+    let output = run(&close, "");
+    let text = output.succeeds().stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("! held") && text.contains(", but its 95 % interval, "), "{text}");
+    assert!(text.contains("crosses the limit"), "{text}");
+    run(&close, "--strict")
+        .exits(6)
+        .says(&["--strict: the 95 % interval of a figure crosses the limit"]);
+    let shown = place.iodyno("show last --json").succeeds().json();
+    assert_valid(RUN_SCHEMA, &shown);
+    let outcome = &shown["thresholds"][0];
+    assert_eq!((&outcome["held"], &outcome["close"]), (&true.into(), &true.into()), "{outcome}");
+    assert!(number(&outcome["interval"]["high"]) > p99 as f64, "{outcome}");
+    place.iodyno("report last --markdown").succeeds();
+    let page = place.iodyno("report last --markdown").stdout.clone();
+    assert!(page.contains("held, but close") && page.contains("crosses the limit"), "{page}");
+    run(&format!("p99<={}ns", p99 * 2), "--strict").succeeds();
+    let output = run(&format!("p99<{p99}ns"), "");
+    assert!(
+        output.exits(6).stdout.contains("not held") && output.stdout.contains(", but its"),
+        "{}",
+        output.stdout
+    );
+}
+
+/// `--accept` takes warnings by name, and nothing else.
+#[test]
+fn a_strict_gate_accepts_named_warnings() {
+    let place = Place::new();
+    let run = "run random-read --ops 50 --depth 16 -q --on model:exflash-400g --strict";
+    let document = place.iodyno(&format!("{run} --json")).exits(6).json();
+    let verdicts = document["cells"][0]["verdicts"].as_array().unwrap();
+    let warnings = verdicts.iter().filter(|v| v["level"] == "warning");
+    let warnings: Vec<&str> = warnings.map(|v| v["code"].as_str().unwrap()).collect();
+    assert!(warnings.contains(&"FEW_OPERATIONS"), "{verdicts:?}");
+    let refused = format!("--strict: the result is not VALID: {}", warnings.join(", "));
+    place.iodyno(run).exits(6).says(&[&refused]);
+    let words = |but: &str| {
+        let all = warnings.iter().filter(|code| **code != but);
+        all.fold(String::new(), |words, code| format!("{words} --accept {}", code.to_lowercase()))
+    };
+    for code in &warnings {
+        let refused = place.iodyno(&format!("{run}{}", words(code)));
+        refused.exits(6).says(&[&format!("not VALID: {code}\n")]);
+    }
+    place.iodyno(&format!("{run}{}", words(""))).succeeds();
+    // A threshold is no warning.
+    place.iodyno(&format!("{run}{} --require iops<1", words(""))).exits(6);
+    place.iodyno("run random-read --accept PAGE_CACHE --on null:").fails(2, &["--strict"]);
+    place.iodyno("run random-read --strict --accept a,b").fails(2, &["name of a verdict"]);
 }

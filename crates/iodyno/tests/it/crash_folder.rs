@@ -105,6 +105,8 @@ fn a_checker_that_ignores_promises_is_told() {
         let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", check, script);
         output.exits(code);
         assert_eq!(output.stdout.contains("never read the file"), !is_read, "{output:?}");
+        let headline = "none wrong, promises not checked";
+        assert_eq!(output.stdout.contains(headline), !is_read, "{output:?}");
         let json = crashtest(&place, "--time 5s --json --from run.jsonl", check, "");
         let json: Value = serde_json::from_str(&json.stdout).unwrap();
         conforms(&json);
@@ -141,7 +143,7 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
     let place = Place::new();
     let script = "echo a > file; sync file; echo b > file";
     for (flags, check, verdict) in [
-        ("", "./no-such-checker", "CHECKER_FAILED"),
+        ("", "no-such-checker", "CHECKER_FAILED"),
         ("", "kill -SEGV $$", "CHECKER_FAILED"),
         ("--check-time 100ms", "sleep 5", "HANGS"),
         ("", "timeout 0.1 sleep 5", "HANGS"),
@@ -166,6 +168,38 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
         .fails(2, &["no class of states `some`", "one-missing"]);
     let words = "crashtest --check true -- ./nowhere";
     place.iodyno(words).fails(2, &["./nowhere can't be started"]);
+}
+
+/// A checker or set-up that can't be run is named before the program runs, or, if the program could have made it, after.
+#[test]
+fn a_checker_that_does_not_exist_is_named() {
+    let place = Place::new();
+    place.write("check.sh", "#!/bin/sh\ntrue\n");
+    place.write("mark", "");
+    let script = format!("rm -f {}; echo a > file; sync file", place.path("mark").display());
+    let absolute = place.path("nowhere").display().to_string();
+    for (flags, check, says) in [
+        ("", "./check.sh file", "--check: `./check.sh` is not executable: `chmod +x ./check.sh`"),
+        ("", "./", "--check: `./` is a folder"),
+        ("", &*absolute, "there is no file"),
+        ("--setup ./prepare.sh", "true", "--setup: there is no file `./prepare.sh`"),
+    ] {
+        let flags = format!("--quiet {flags}");
+        crashtest(&place, &flags, check, &script).fails(2, &[says]);
+        assert!(place.path("mark").exists(), "{check}: the program ran");
+    }
+    let output = crashtest(&place, "--quiet --record run.jsonl", "./nowhere.sh", &script);
+    output.fails(
+        2,
+        &["--check: there is no file `./nowhere.sh`, neither here nor in the program's folder"],
+    );
+    assert!(!place.path("mark").exists());
+    let state = "--quiet --from run.jsonl --state 0:";
+    crashtest(&place, state, "./nowhere.sh", "").fails(2, &["--check: there is no file"]);
+    // One that the program makes.
+    let makes = "printf '#!/bin/sh\n' > own.sh; chmod +x own.sh; sync; echo a > file";
+    let output = crashtest(&place, "--quiet --time 5s --class prefix", "./own.sh", makes);
+    assert!(!output.stderr.contains("no file `"), "{output:?}");
 }
 
 #[test]

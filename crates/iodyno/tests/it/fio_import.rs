@@ -162,6 +162,36 @@ fn logs_of_fio_give_intervals() {
         }
         place.iodyno("export last --format csv-series").succeeds();
     }
+    // Of the latency logs only those that include submission.
+    let total = place.names().into_iter().filter(|name| name.starts_with("each_lat."));
+    let total = total.collect::<Vec<_>>().join(" ");
+    let import = place.iodyno(&format!("import plus.json {total} --notebook lat.sqlite"));
+    import.succeeds().says(&["its latencies include submission", "no `_clat` log was given"]);
+    let import = place.iodyno(&format!("import plus.json {} --notebook both.sqlite", all("each_")));
+    assert!(!import.succeeds().stderr.contains("include submission"), "{}", import.stderr);
+}
+
+/// Jobs without `direct=1` went through the page cache, of which the import warns; those with it, and the null engine, did not.
+#[test]
+fn buffered_jobs_of_fio_have_the_warning() {
+    let place = Place::new();
+    for (direct, buffered) in [("0", true), ("1", false)] {
+        fio(
+            &place,
+            &format!(
+                "--name=a --ioengine=psync --filename=data --size=4m --rw=randread --bs=4k --time_based --runtime=1 --direct={direct} --output-format=json+ --output={direct}.json"
+            ),
+        );
+        place.iodyno(&format!("import {direct}.json")).succeeds();
+        let document = place.iodyno("show last --json").succeeds().json();
+        assert_eq!(codes(&document["cells"][0]).contains(&"PAGE_CACHE"), buffered, "{document}");
+    }
+    fio(&place, "job.fio --output-format=json+ --output=job.json");
+    place.iodyno("import job.json").succeeds();
+    let document = place.iodyno("show last --json").succeeds().json();
+    let found =
+        cells(&document).iter().map(|cell| codes(cell).contains(&"PAGE_CACHE")).collect::<Vec<_>>();
+    assert_eq!(found, [true, false], "{document}");
 }
 
 /// A disk that fails one read of twenty: with `continue_on_error` fio goes on, and without it ends.

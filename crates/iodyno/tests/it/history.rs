@@ -1,7 +1,7 @@
 //! `history` from the command line: the level of a workload's runs shifts when its device changes, and not before.
 
 use crate::place::{Place, RunOutput, Running, number};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::Stdio;
 
 /// Annotates a run, or removes its annotation.
@@ -31,8 +31,11 @@ fn a_slower_device_is_a_shift() {
     };
     device(10_000);
     (0..6).for_each(run);
-    let text = place.iodyno("history").succeeds().stdout.clone();
-    assert!(text.contains("no shift"), "{text}");
+    let text = place.iodyno("history --report=few.html").succeeds().stdout.clone();
+    assert!(text.contains("no shift can be detected yet: at least 8 runs"), "{text}");
+    assert!(!text.contains("left out"), "{text}");
+    let few = std::fs::read_to_string(place.path("few.html")).unwrap();
+    assert!(few.contains("No level is drawn: at least 8 runs"));
     device(9_600);
     (6..12).for_each(run);
     // Another workload on the device is another history, and so is the workload on another device.
@@ -44,6 +47,24 @@ fn a_slower_device_is_a_shift() {
     let validator = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
     assert!(validator.is_valid(&document), "{document}");
     let cell = &document["cells"][0];
+    let left_out = |targets: u32, workloads: u32, earlier: u32| json!({ "other_targets": targets, "other_workloads": workloads, "earlier": earlier });
+    assert_eq!(document["left_out"], left_out(1, 0, 0));
+    // What is left out, and what shows it.
+    let text = place.iodyno("history --on model:./disk.toml --last 2").succeeds().stdout.clone();
+    assert!(
+        text.contains("random-write")
+            && text.contains("13 runs of other workloads (iodyno history WORKLOAD)"),
+        "{text}"
+    );
+    let text =
+        place.iodyno("history random-read --on model:./disk.toml --last 5 --report=noted.html");
+    let text = text.succeeds().stdout.clone();
+    assert!(
+        text.contains("left out: 1 run on other targets (--on TARGET), 7 earlier runs (--last N)"),
+        "{text}"
+    );
+    let page = std::fs::read_to_string(place.path("noted.html")).unwrap();
+    assert!(page.contains("left out: 1 run on other targets, 7 earlier runs"));
     let ids: Vec<&Value> = cell["runs"].as_array().unwrap().iter().map(|r| &r["run"]).collect();
     let levels = cell["levels"].as_array().unwrap();
     assert_eq!((ids.len(), levels.len()), (12, 2), "{document}");

@@ -110,7 +110,13 @@ fn runs_are_compared_with_the_first() {
     let output = place.iodyno(&format!("import both.html --notebook {}", other.display()));
     assert_eq!(output.succeeds().stdout.lines().count(), 4, "{}", output.stdout);
     // Three sides: each compared with the first.
-    let three = page(&place, "report last~3 last~2 last~1 -o three.html", "three.html");
+    let output = place.iodyno("report last~3 last~2 last~1 -o three.html");
+    output
+        .succeeds()
+        .says(&["note: each of last~2, last~1 is compared with last~3 alone, not with the others"]);
+    let three = std::fs::read_to_string(place.path("three.html")).unwrap();
+    let said = "each compared with before (last~3) alone, not with the others";
+    assert!(three.contains(said) && !text.contains("alone, not with the others"));
     assert_eq!(three.matches("id=\"figure-shifts-").count(), 2);
     // A triangle that points downwards marks a slower figure, and no sign of an invalid one.
     for (device, name) in [(DEVICE, "fast"), ("model:ssd-sata3-mlc-200g", "slow")] {
@@ -275,5 +281,33 @@ mod in_a_browser {
             assert_eq!(found.as_array().map(Vec::len), Some(0), "{name}: {found:#}");
             println!("{name}: {} KB, {charts} charts", text.len() / 1000);
         }
+    }
+}
+
+/// The pictures in the documentation have the captions that figures have now: `docs/pictures/make svg` renews them.
+#[test]
+fn pictures_of_the_documentation_are_current() {
+    let place = Place::new();
+    place.iodyno(&format!("run oltp1 --on {DEVICE} --time 500ms -q")).succeeds();
+    place.iodyno("report last --svg one").succeeds();
+    for device in ["exflash-400g", "nvme-tlc-3840g"] {
+        let words = format!("run random-read --on model:{device} --vary depth=1,2 --time 100ms -q");
+        place.iodyno(&words).succeeds();
+    }
+    place.iodyno("report last~1 last --svg two").succeeds();
+    // Sentences, without their numbers.
+    let sentences = |svg: &str| -> Vec<String> {
+        let texts = svg.split("</text>").filter_map(|part| part.rsplit('>').next());
+        let words = texts
+            .filter(|text| !text.starts_with("run "))
+            .map(|text| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>());
+        words.filter(|text| text.split(' ').count() > 3).collect()
+    };
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+    for (made, shown) in [("one/time-1-oltp1.svg", "time.svg"), ("two/loads.svg", "load.svg")] {
+        let [made, shown] = [place.path(made), pictures.join(shown)]
+            .map(|path| sentences(&std::fs::read_to_string(path).unwrap()));
+        assert!(!made.is_empty());
+        assert_eq!(made, shown);
     }
 }

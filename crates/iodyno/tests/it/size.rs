@@ -29,6 +29,14 @@ fn a_demand_is_like_a_run() {
     assert!((number(&demand["active_bytes"]) / 38.4e9 - 1.0).abs() < 0.01, "{demand}");
     let row = &document["meets"][0];
     assert!(number(&row["at_asked_rate_of_each"]["p99_ns"]) <= 3e6);
+    // A capacity below the part that the run used cuts that part; a larger one leaves it.
+    for (capacity, active) in [("10GB", 10e9), ("1TB", 38.4e9)] {
+        let words = format!("size --like mine --p99 3ms --capacity {capacity} --json {SMALL}");
+        let demand = place.iodyno(&words).succeeds().json()["demand"].clone();
+        assert!((number(&demand["active_bytes"]) / active - 1.0).abs() < 0.01, "{demand}");
+        let asked = if capacity == "1TB" { 1e12 } else { 10e9 };
+        assert_eq!(number(&demand["capacity_bytes"]), asked, "{demand}");
+    }
     assert!(
         std::fs::read_to_string(place.path("size.html")).unwrap().contains("latency over load")
     );
@@ -148,6 +156,20 @@ fn cloud_volumes_by_price() {
     let lasts_s = 3000.0 * 1800.0 / (2000.0 - 500.0);
     assert!((number(&burst["lasts_s"]) / lasts_s - 1.0).abs() < 0.01, "{burst}");
     assert_eq!(azure["meets"][0]["price_a_month"], 73.0);
+    // Classes that the file does not price are named, and not offered.
+    let unfit = azure["unfit"].as_array().unwrap();
+    let unpriced = unfit.iter().filter(|of| of["why"] == "price");
+    let unpriced: Vec<&str> = unpriced.map(|of| of["class"].as_str().unwrap()).collect();
+    assert!(unpriced.contains(&"azure-ultra") && !unpriced.contains(&"azure-premium"), "{azure}");
+    let text = place.iodyno("size --prices prices.toml --cloud azure --workload oltp-67-33-4k --rate 2k/s --p99 10ms --capacity 100GiB");
+    let text = &text.succeeds().stdout;
+    for class in &unpriced {
+        assert!(
+            text.contains(class) && !azure["meets"].to_string().contains(class),
+            "{class}: {text}"
+        );
+    }
+    assert!(text.contains("the price file has no price"), "{text}");
     // On demand, 5000 operations a second beyond the rate of P30 are billed for 730 hours.
     let demand = "--cloud azure --workload oltp-67-33-4k --p99 10ms --capacity 600GiB --rate 10k/s";
     let on_demand = "class = \"azure-premium\"\nby_size = { \"1024GiB\" = 135, \"8192GiB\" = 946 }\non_demand = 25\n";
@@ -182,7 +204,7 @@ fn cloud_volumes_by_price() {
             "--prices wrong.toml",
             &["no device `ebs-gp9`", "did you mean `ebs-gp", "unknown key `price`"][..],
         ),
-        ("", &["--price"]),
+        ("", &["--cloud requires --price", "iodyno catalog cloud-2026-11 > prices.toml"]),
         ("--prices prices.toml --device ebs-gp3", &["--device"]),
     ] {
         place.iodyno(&format!("size {small} {words}")).fails(2, says);

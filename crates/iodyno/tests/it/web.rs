@@ -90,6 +90,12 @@ fn addresses(page: &str) -> BTreeSet<String> {
     parts.map(|part| format!("/{}", part.split('"').next().unwrap())).collect()
 }
 
+/// Texts of the links that a page marks as the current one.
+fn marked(page: &str) -> Vec<String> {
+    let parts = page.split(" aria-current=\"page\">").skip(1);
+    parts.map(|part| part.split('<').next().unwrap().to_owned()).collect()
+}
+
 fn ids(place: &Place) -> Vec<String> {
     let list = place.iodyno("ls --json").succeeds().json();
     let runs = list["runs"].as_array().unwrap().iter();
@@ -147,6 +153,20 @@ fn every_link_of_the_list_leads_to_a_page() {
     assert_eq!(saved.body, std::fs::read_to_string(place.path("file.html")).unwrap());
     let history = server.get(&format!("/history/{}?metric=mean", ids[0])).body;
     assert!(history.contains("History of random-read") && history.contains("read.mean"));
+    // So few runs have no level. The current metric is marked.
+    assert!(history.contains("No level is drawn") && !history.contains("<li>left out"));
+    assert!(history.contains("iodyno history random-read --on "));
+    assert_eq!(marked(&history), ["mean"]);
+    assert_eq!(marked(&server.get(&format!("/history/{}?metric=p99.9", ids[0])).body), ["p99.9"]);
+    for (path, name) in [
+        ("/", "Runs"),
+        ("/?verdict=running", "In progress"),
+        ("/explain", "Explain"),
+        ("/size", "Size"),
+        ("/study", "Studies"),
+    ] {
+        assert_eq!(marked(&server.get(path).body), [name], "{path}");
+    }
     let last = server.get("/runs/last");
     assert!(last.status == 303 && last.head.contains(&format!("location: /runs/{}", ids[2])));
 

@@ -236,14 +236,13 @@ impl Calls {
         Request { flags, command, cookie, offset_bytes, len_bytes }.encode()
     }
 
-    /// Parses the next part of a reply from `input`. Returns the number of bytes consumed, and the event.
+    /// Parses the next part of a reply from `input`. Returns the number of bytes consumed, and the event. Panics if the
+    /// caller has not taken all of the payload that was announced.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, CallEvent), ServerFault> {
         match self.state {
             State::Header => self.header(input),
-            State::Payload { .. } => {
-                Err(ServerFault("the next step was requested before the payload was taken"))
-            }
+            State::Payload { left, .. } => panic!("{left} bytes of payload were not taken"),
             State::Extents { slot, left, sum, done } => self.extent(slot, left, sum, done, input),
             State::Finish { slot } => self.finish(slot).map(|event| (0, event)),
         }

@@ -309,6 +309,7 @@ pub fn report() -> Document {
         embedded: vec![Embedded { id: "iodyno-run-1".into(), media_type: "application/vnd.iodyno.run+json".into(), text: "{\"a\":\"</script><!--\"}".into() }],
         made_by: "iodyno 0.1.0".into(),
         links: Vec::new(),
+        views: None,
     }
 }
 
@@ -386,6 +387,7 @@ pub fn hostile() -> Document {
         }],
         made_by: h(),
         links: vec![(h(), h())],
+        views: Some(Views { label: h(), links: vec![(h(), h())], current: 0 }),
     }
 }
 

@@ -248,6 +248,7 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
     for outcome in &required {
         // A figure that the samples don't support is not a failure.
         let (word, tone) = match (outcome.held, outcome.value) {
+            (true, _) if outcome.is_close() => ("held, but close", Tone::Warning),
             (true, _) => ("held", Tone::Good),
             (false, Some(_)) => ("not held", Tone::Bad),
             (false, None) => ("not shown", Tone::Warning),
@@ -313,7 +314,11 @@ fn judged(run: &Run, outcome: &iodyno_measure::threshold::Outcome<'_>) -> String
     let kind = metric.kind.map_or(String::new(), |kind| format!("{} ", kind.name()));
     words.push(format!("{kind}{}", metric.quantity));
     let found = match (outcome.value, &outcome.why) {
-        (Some(value), _) => metric.quantity.human(value),
+        (Some(value), _) => {
+            let close =
+                thresholds::close(outcome).map_or_else(String::new, |why| format!(", but {why}"));
+            format!("{}{close}", metric.quantity.human(value))
+        }
         (None, why) => why.clone().unwrap_or_else(|| "unknown".to_owned()),
     };
     format!("{}: {found}", words.join(", "))

@@ -87,6 +87,9 @@ pub fn comparison(parts: &[Compared<'_>], sides: &[&[Run]], options: &Options) -
         made_by: options.made_by.clone(),
         ..Document::default()
     };
+    if parts.len() > 1 {
+        document.about.push(format!("each compared with {against} alone, not with the others"));
+    }
     for (number, (part, other)) in parts.iter().zip(sides.iter().skip(1)).enumerate() {
         let mut sections = compare::sections(part, [sides[0], other]);
         if parts.len() > 1 {

@@ -73,21 +73,9 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
     lines
 }
 
-/// Formats a confidence interval: `76.9 to 77.3 µs`. The unit appears once if both ends have the same.
+/// Formats a confidence interval: `76.9 to 77.3 µs`.
 fn between(within: &Within) -> String {
-    let end = |ns: Option<u64>| ns.map(|ns| human::time_ns(ns as f64));
-    match (end(within.low_ns), end(within.high_ns)) {
-        (Some(low), Some(high)) => range(&low, &high),
-        (Some(low), None) => format!("{low} or more"),
-        (None, Some(high)) => format!("{high} or less"),
-        (None, None) => "unknown".to_owned(),
-    }
-}
-
-/// Formats a range: `76.9 to 77.3 µs`. The unit appears once if both ends have the same.
-pub(super) fn range(low: &str, high: &str) -> String {
-    match (low.split_once(' '), high.split_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
-        _ => format!("{low} to {high}"),
-    }
+    let [low, high] =
+        [within.low_ns, within.high_ns].map(|end| end.map(|ns| human::time_ns(ns as f64)));
+    human::between(low.as_deref(), high.as_deref())
 }

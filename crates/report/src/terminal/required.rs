@@ -1,6 +1,6 @@
-//! The thresholds of a run and their outcomes, failed ones first.
+//! The thresholds of a run and their outcomes, failed ones first, then those that are held but close.
 
-use crate::thresholds::outcomes;
+use crate::thresholds::{close, outcomes};
 use iodyno_measure::Threshold;
 use iodyno_measure::threshold::Outcome;
 use iodyno_notebook::Run;
@@ -13,10 +13,11 @@ const INDENT: usize = 13;
 
 pub(super) fn lines(run: &Run, thresholds: &[Threshold], style: Style) -> Vec<String> {
     let mut outcomes = outcomes(run, thresholds);
-    outcomes.sort_by_key(|o| o.held);
+    outcomes.sort_by_key(|o| (o.held, !o.is_close()));
     let mut lines = Vec::new();
     for outcome in &outcomes {
         let (mark, word, role) = match (outcome.held, outcome.value, style.unicode) {
+            (true, _, _) if outcome.is_close() => ("!", "held", Role::Yellow),
             (true, _, true) => ("✓", "held", Role::Green),
             (true, _, false) => ("+", "held", Role::Green),
             (false, Some(_), true) => ("✗", "not held", Role::Red),
@@ -47,7 +48,8 @@ fn text(run: &Run, outcome: &Outcome) -> String {
     let kind = metric.kind.map_or(String::new(), |kind: OpKind| format!("{} ", kind.name()));
     parts.push(match (outcome.value, &outcome.why) {
         (Some(value), _) => {
-            format!("{kind}{} is {}", metric.quantity, metric.quantity.human(value))
+            let close = close(outcome).map_or_else(String::new, |why| format!(", but {why}"));
+            format!("{kind}{} is {}{close}", metric.quantity, metric.quantity.human(value))
         }
         (None, Some(why)) => why.clone(),
         (None, None) => String::new(),

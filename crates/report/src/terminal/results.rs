@@ -166,11 +166,9 @@ fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     };
     let interval = mean_rate(cell, amount)?.interval;
     let (low, high) = (interval.low.max(0.0), interval.high);
-    Some(if by_bytes {
-        ("throughput", certainty::range(&human::throughput(low), &human::throughput(high)))
-    } else {
-        ("IOPS", certainty::range(&human::count(low), &human::count(high)))
-    })
+    let (title, human): (_, fn(f64) -> String) =
+        if by_bytes { ("throughput", human::throughput) } else { ("IOPS", human::count) };
+    Some((title, human::between(Some(&human(low)), Some(&human(high)))))
 }
 
 /// Builds the table with all columns; each layout selects some of them.

@@ -1,0 +1,71 @@
+//! The 95 % confidence interval of the figure that a threshold judges, as results print it: whether the limit lies within it.
+
+use super::Bound;
+use crate::metric::{Counted, Metric};
+use crate::stationarity::mean_rate;
+use crate::statistics::repeats;
+use crate::summary::{CONFIDENCE, percentiles_within};
+use crate::{Cell, Interval, Quantity};
+use iodyno_units::OpKind;
+
+/// Confidence interval of a figure, in the unit of its metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Between {
+    /// Lower end; None: unbounded.
+    pub low: Option<f64>,
+    /// Upper end; None: unbounded.
+    pub high: Option<f64>,
+}
+
+impl Between {
+    /// Whether the interval has values on both sides of a limit.
+    pub(super) fn crosses(&self, bound: Bound, limit: f64) -> bool {
+        let (better, worse) = match bound {
+            Bound::Below | Bound::AtMost => (self.low, self.high),
+            Bound::Above | Bound::AtLeast => (self.high, self.low),
+        };
+        better.is_none_or(|end| bound.holds(end, limit))
+            && worse.is_none_or(|end| !bound.holds(end, limit))
+    }
+}
+
+/// Computes the interval of a metric of a cell, or of a cell and its repeats: of the sampling error of one window, or of the
+/// mean of several. None for a maximum, a mean latency of one window, a percentile of several, and too little data.
+pub(super) fn interval(group: &[&Cell], metric: Metric) -> Option<Between> {
+    let Metric { kind, quantity } = metric;
+    let [cell] = group else { return of_repeats(group, metric) };
+    match (quantity, kind) {
+        (Quantity::Iops | Quantity::Bandwidth, _) => {
+            let mean = mean_rate(cell, amount(cell, metric))?.interval;
+            Some(Between { low: Some(mean.low.max(0.0)), high: Some(mean.high) })
+        }
+        (Quantity::Quantile(q), Some(kind)) => {
+            let within = percentiles_within(&[cell], kind, &[q]).pop()??;
+            let end = |ns: Option<u64>| ns.map(|ns| ns as f64);
+            Some(Between { low: end(within.low_ns), high: end(within.high_ns) })
+        }
+        _ => None,
+    }
+}
+
+/// The function that counts what a rate counts, per interval of the series.
+fn amount(cell: &Cell, metric: Metric) -> impl Fn(&Interval) -> u64 {
+    let of_kind = |i: &Interval, kind: OpKind, by_bytes: bool| {
+        i.class(kind).map_or(0, |class| if by_bytes { class.bytes } else { class.ops() })
+    };
+    let (kinds, by_bytes) = (cell.io_kinds(), metric.quantity == Quantity::Bandwidth);
+    move |i| match metric.kind {
+        Some(kind) => of_kind(i, kind, by_bytes),
+        None if by_bytes => i.bytes(),
+        None => i.ios(kinds),
+    }
+}
+
+fn of_repeats(group: &[&Cell], metric: Metric) -> Option<Between> {
+    if matches!(metric.quantity, Quantity::Quantile(_) | Quantity::Max) {
+        return None;
+    }
+    let each = group.iter().map(|cell| Counted::of([*cell]).value(metric).ok());
+    let mean = repeats::mean(&each.collect::<Option<Vec<f64>>>()?, CONFIDENCE).ok()?.interval?;
+    Some(Between { low: Some(mean.low.max(0.0)), high: Some(mean.high) })
+}
