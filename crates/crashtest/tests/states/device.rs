@@ -261,7 +261,7 @@ fn prefixes(ops: &[Op]) -> BTreeSet<Vec<u8>> {
     all
 }
 
-/// Whether a block of some write survives in part, without the bytes that later operations changed.
+/// Whether a block of some write survives in part, without the sectors that later operations changed.
 fn tears_block(ops: &[Op], content: &[u8], block_bytes: u64) -> bool {
     ops.iter().enumerate().filter(|(_, op)| op.kind == OpKind::Write).any(|(number, op)| {
         let end = op.offset_bytes + u64::from(op.len_bytes);
@@ -271,7 +271,9 @@ fn tears_block(ops: &[Op], content: &[u8], block_bytes: u64) -> bool {
         (op.offset_bytes / block_bytes..end.div_ceil(block_bytes)).any(|block| {
             let bytes =
                 op.offset_bytes.max(block * block_bytes)..end.min((block + 1) * block_bytes);
-            let last = bytes.filter(|at| !ops[number + 1..].iter().any(|later| covers(later, *at)));
+            let last = bytes
+                .step_by(512)
+                .filter(|at| !ops[number + 1..].iter().any(|later| covers(later, *at)));
             let survives: BTreeSet<bool> =
                 last.map(|at| content[at as usize] == number as u8 + 1).collect();
             survives.len() > 1
