@@ -249,9 +249,10 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
     Rule {
         name: "power-cut-alone",
         check: |v| {
-            let others: &[&str] = match v.flag("buffer.protected")? {
-                true => &["zones.size"],
-                false => &["zones.size", "placement.isolation", "translation.unit"],
+            let others: &[&str] = if v.flag("buffer.protected")? {
+                &["zones.size"]
+            } else {
+                &["zones.size", "placement.isolation", "translation.unit"]
             };
             v.get("power_cut")?;
             let other = others.iter().find(|key| v.get(key).is_some())?;
