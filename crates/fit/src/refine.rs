@@ -162,7 +162,7 @@ impl<'a> Problem<'a> {
             return false;
         }
         for _ in 0..BISECTIONS {
-            let middle = (low + high) / 2.0;
+            let middle = f64::midpoint(low, high);
             *(if misfit(middle) > degrees { &mut low } else { &mut high }) = middle;
         }
         self.set_discrepancy(high);
