@@ -127,8 +127,8 @@ fn check_kind(kind: FileType) -> Result<(), InputError> {
     }))
 }
 
-/// Waits until another program opens the pipe for writing. Returns the bytes that were read meanwhile. Waiting for
-/// data has no limit, since the writer may ask for a password first.
+/// Waits until another program opens the pipe for writing. Returns the bytes read while waiting. Waiting for data
+/// has no limit, since the writer may ask for a password first.
 fn wait_for_writer(mut pipe: &File) -> Result<Vec<u8>, InputError> {
     let until = Instant::now() + WRITER_TIMEOUT;
     let mut byte = [0];

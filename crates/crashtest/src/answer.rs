@@ -77,7 +77,7 @@ pub struct Recorded {
     /// Number of lines that the program printed to standard output.
     pub lines: usize,
     /// Whether the program printed several lines, all of them after its last change. Its output was then probably
-    /// buffered, and acknowledged nothing before.
+    /// buffered, so no line acknowledged a change before the program ended.
     pub printed_at_end: bool,
     /// Duration of the recorded run.
     pub took: Duration,

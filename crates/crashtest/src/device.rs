@@ -109,7 +109,7 @@ struct Run {
     machine: Machine,
     capacity_bytes: u64,
     worker: u32,
-    /// Size of the aligned blocks of a write that survive whole, at least a unit.
+    /// Size of the aligned blocks that the device writes atomically, at least a unit.
     block_bytes: u64,
     /// Token of the last submitted operation. Tokens ascend.
     token: u64,

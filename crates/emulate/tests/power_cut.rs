@@ -182,8 +182,8 @@ impl Cut {
     }
 }
 
-/// For each size of block and each order, on a device with all its map and with a sample of it: blocks survive whole or not
-/// at all, larger writes in part, and with the order `acknowledged` the writes that a cut loses are the last.
+/// For each size of block and each order, on a device with all its map and with a sample of it: a cut leaves
+/// all of a block or none of it, parts of larger writes, and with the order `acknowledged` it loses the last writes.
 #[test]
 fn blocks_survive_whole_and_in_order() {
     for order in DurableOrder::ALL {

@@ -82,8 +82,8 @@ impl TargetPart {
         WorkerIndex { index: self.index * threads + index, of: self.of * threads }
     }
 
-    /// Number of this process's worker `index` among the workers that divide the same active range: those of this
-    /// process if it has its own region, otherwise those of all processes. Each process has `threads` workers.
+    /// Position of worker `index` of this process among all workers that divide its active range. If the process has its
+    /// own region, these are its own workers; otherwise, the workers of all processes.
     pub const fn over_range(self, index: u32, threads: u32) -> WorkerIndex {
         if self.own_region {
             WorkerIndex { index, of: threads }

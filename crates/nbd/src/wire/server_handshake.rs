@@ -40,7 +40,7 @@ pub enum Step {
     Open(String),
     /// Send the output, start TLS with the unconsumed input as its first bytes, then call [`Handshake::secured`].
     StartTls,
-    /// Send the output, which is the last reply, then end the connection: the client disconnects.
+    /// The client asked to end the handshake: send the output, which is the last reply, then close the connection.
     Leave,
     /// End the connection without a reply, because the client violated the protocol.
     Drop(Violation),
