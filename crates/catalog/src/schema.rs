@@ -184,8 +184,8 @@ pub struct Key {
     pub only: &'static [&'static str],
     /// Whether the file must state the source of the value, as `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// Keys of a rule that may replace or complement the constant `is`, such as `per_gib` in `{ per_gib = 3, from =
-    /// "SOURCE: WHY" }`. Empty: only a constant is allowed.
+    /// Keys that state a rule, instead of or in addition to the key `is`, which states a constant. Example: `per_gib` in
+    /// `{ per_gib = 3, from = "SOURCE: WHY" }`. Empty: only a constant is allowed.
     pub rule: &'static [Self],
     /// Example for error messages; empty to use that of the value's type.
     pub example: &'static str,

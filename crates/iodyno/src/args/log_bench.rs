@@ -60,7 +60,7 @@ pub struct LogBench {
     pub publishers: u32,
     /// Limit the unpersisted messages of all publishers to N, such as 500k; when the limit is reached, they wait
     ///
-    /// [default: 1,048,576 with --rate; otherwise as many as two flushes make durable]
+    /// [default: 1,048,576 with --rate; otherwise the number of messages that two flushes make durable]
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Load")]
     pub backlog: Option<u64>,
     /// When the backlog is full, drop messages and count them, instead of waiting

@@ -34,8 +34,8 @@ fn a_demand_is_like_a_run() {
         let words = format!("size --like mine --p99 3ms --capacity {capacity} --json {SMALL}");
         let demand = place.iodyno(&words).succeeds().json()["demand"].clone();
         assert!((number(&demand["active_bytes"]) / active - 1.0).abs() < 0.01, "{demand}");
-        let asked = if capacity == "1TB" { 1e12 } else { 10e9 };
-        assert_eq!(number(&demand["capacity_bytes"]), asked, "{demand}");
+        let asked: u64 = if capacity == "1TB" { 1_000_000_000_000 } else { 10_000_000_000 };
+        assert_eq!(demand["capacity_bytes"].as_u64(), Some(asked), "{demand}");
     }
     assert!(
         std::fs::read_to_string(place.path("size.html")).unwrap().contains("latency over load")

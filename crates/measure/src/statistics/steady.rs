@@ -221,7 +221,7 @@ impl SteadyState {
 pub struct SteadyReport {
     /// Limits by which the rounds were judged.
     pub limits: SteadyLimits,
-    /// Outcome of the search, or that it goes on.
+    /// Whether the search for the steady state goes on, or how it ended.
     pub progress: Progress,
     /// Number of completed rounds.
     pub rounds: u32,

@@ -206,8 +206,8 @@ pub enum Violation {
     /// The data of an option is longer than the server is willing to discard.
     #[error("option data of more than 1 MiB")]
     OptionLength,
-    /// EXPORT_NAME, an option that has no error reply, named an export that does not exist, or was sent without
-    /// the required TLS.
+    /// The client sent EXPORT_NAME with the name of an export that does not exist, or without the required TLS. This
+    /// option has no error reply.
     #[error("the export that EXPORT_NAME requests is not available")]
     ExportName,
     /// A request does not begin with its magic number.
