@@ -185,7 +185,7 @@ error: `threads` must be a whole number, not the text \"four\"
             "mode = 1979-05-27",
             "`mode` must be one of `\"slow-start\"`, `\"full\"`, not the date 1979-05-27",
         ),
-        ("share = 0.5", "`share` must be a percentage with its sign, not the number 0.5"),
+        ("share = 0.5", "`share` must be a percentage with a % sign, not the number 0.5"),
         ("steps = [1, -1]", "`steps` must be a whole number, 0 or above"),
         ("parts = [{ do = \"weit\" }]", "`do` must be one of `\"wait\"`, `\"fill\"`, `\"look\"`"),
     ] {

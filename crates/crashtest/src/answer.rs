@@ -143,7 +143,7 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
     };
     let ignores_promises = recorded.lines > 0 && explored.checked > 0 && !outcome.promises_read;
     let result = match wrong {
-        0 if ignores_promises => "none wrong, promises not checked".to_owned(),
+        0 if ignores_promises => "none wrong, output before the cut not checked".to_owned(),
         0 => "none wrong".to_owned(),
         _ => format!("{wrong} wrong"),
     };

@@ -697,7 +697,7 @@ pause = { is = "1s", from = "assumed: usual" }
     (
         DISK,
         &[(r#""3.8ms""#, r#""6ms""#)],
-        r#"average ["6ms"] this average is impossible for a seek curve that rises with distance (rule `seek-curve`) (for seeks from 300 µs to 7.80 ms the average must be 2.80 ms to 5.80 ms)"#,
+        r#"average ["6ms"] this average is impossible for a seek curve that rises with distance (rule `seek-curve`) (for seek times from 300 µs to 7.80 ms, the average must be 2.80 ms to 5.80 ms)"#,
     ),
     (
         DISK,

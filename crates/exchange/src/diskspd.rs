@@ -24,7 +24,7 @@ const NOTED: &[(char, &str)] = &[
     ('n', "workers are not bound to processors unless --cpus is given"),
     ('v', "affects only diskspd's output"),
     ('x', "the engine decides how completions are reaped"),
-    ('z', "the seed is set for the whole run: give --seed"),
+    ('z', "all targets of a run use one seed: give --seed"),
 ];
 
 /// First letters of options that are not supported, with the reason and the remedy.
@@ -32,7 +32,7 @@ const REFUSED: &[(char, &str, &str)] = &[
     ('X', "iodyno does not read XML profiles", "give its options on the command line"),
     (
         'a',
-        "processors are set for the whole run",
+        "all workers of a run use the same processors",
         "remove it, and give `--cpus 0,1` to `iodyno run`",
     ),
     (

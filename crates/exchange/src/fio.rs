@@ -236,13 +236,13 @@ pub fn parse_command_line(
     if let Some(place) = reads_only {
         let writes = |job: &&Job| job.spec.kinds().any(|(kind, _)| kind != OpKind::Read);
         if let Some(job) = file.jobs().find(writes) {
-            let words = format!("`{}` writes, and `--readonly` forbids that, as in fio", job.name);
+            let words = format!("`{}` writes, which fio's `--readonly` forbids", job.name);
             let refusal =
                 Refusal::new(place, words, "remove --readonly, or select jobs that only read");
             return Err(problem(&files, vec![refusal]));
         }
         notes.push(
-            "`--readonly`: no job writes; give --read-only to forbid writes of the whole run"
+            "fio's `--readonly` only checks the jobs, and none writes; iodyno's `--read-only` also opens the target for reading only"
                 .to_owned(),
         );
     }

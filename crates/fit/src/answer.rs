@@ -123,7 +123,7 @@ fn score(fitted: &Fitted) -> Option<String> {
     let p99 = median_error(&fitted.held_out, Statistics::P99);
     let p99 = p99.map_or(String::new(), |(p99, _)| format!(", p99 {:.1} %", p99 * 100.0));
     Some(format!(
-        "median error of the mean latency {:.1} %{p99}; taking the nearest measured cell instead: {:.0} %",
+        "median error of the mean latency {:.1} %{p99}; with the nearest measured cell as prediction: {:.0} %",
         mean * 100.0,
         nearest * 100.0
     ))

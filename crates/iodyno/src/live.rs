@@ -184,7 +184,7 @@ impl Watch for Live {
             Phase::Replaying => self.line.draw("restoring the state of the emulated system"),
             Phase::Waiting { ns } => self.line.draw(&format!("waiting {}", human::duration_ns(ns))),
             Phase::Preparing => self.line.draw("preparing the emulated system"),
-            Phase::Calibrating => self.line.draw("measuring the generator itself"),
+            Phase::Calibrating => self.line.draw("measuring the highest rate of iodyno itself"),
         }
     }
 

@@ -137,7 +137,7 @@ fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
         && let Some(most) = counts.max().filter(|most| *most > targets)
     {
         return Err(format!(
-            "can't use {most} targets at the same time, only {targets}: name more with --on, or leave {most} out"
+            "--vary targets={most} exceeds the number of targets of the run, {targets}: name more with --on, or leave {most} out"
         ));
     }
     let real = flags.on.iter().find(|target| !matches!(target, TargetName::Model(_)));

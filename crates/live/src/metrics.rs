@@ -82,7 +82,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ),
     (
         "interface_faults_applied",
-        "Requests to which the present faults at the volume's interface were applied.",
+        "Requests that the active faults at the volume's interface have affected.",
         Volumes(|of| count(of.interface_faults.iter().map(|fault| fault.applied).sum())),
     ),
     (

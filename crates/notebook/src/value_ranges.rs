@@ -136,7 +136,7 @@ impl Part<'_> {
             self.scan.cell_bytes += item_bytes;
             if self.key == SERIES {
                 self.scan.found(
-                    "a cell's text contains a series, which belongs in a table of its own"
+                    "a cell's text contains a time series, which must be in a table of its own"
                         .to_owned(),
                 );
             }

@@ -190,7 +190,7 @@ pub(crate) fn agree_on_engines(
             && target.medium.set_engine(engine)
         {
             *why = format!(
-                "the same as on rank 0, which shares the target; this rank's own reason for a choice: {why}"
+                "the engine of rank 0, because the ranks share the target; this rank alone would choose another: {why}"
             );
         }
     }

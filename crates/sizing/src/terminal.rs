@@ -107,7 +107,7 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     if let Some(highest) = highest {
         let spare = match log.caught_up_ns(highest.iops) {
             Some(ns) => format!(
-                "; at up to {}, of which {} are requested, the backlog is persisted {} later",
+                "; at the highest rate, {} ({} are requested), the backlog is persisted {} after the stall",
                 rate(highest.iops),
                 rate(sizing.demand.rate_iops),
                 human::time_ns(ns)
@@ -135,7 +135,7 @@ fn pauses(sizing: &Sizing) -> Vec<(&'static str, u64)> {
     if let spec::Kind::Flash(flash) = &of.device.device.kind
         && let Some(stall) = flash.translation.stall
     {
-        all.push(("the device's own pause", stall.for_ns));
+        all.push(("a pause of the device itself", stall.for_ns));
     }
     if let Some(adapters) = of.adapters.as_ref().filter(|adapters| adapters.count > 1) {
         all.push(("the takeover of a lost adapter's arrays", adapters.failover_ns));
@@ -236,7 +236,8 @@ pub(crate) fn condition_in_words(condition: Condition) -> String {
 
 /// Caveat of the advice on the cache: all published results are of adapters with the cache on (tested in
 /// `study/tests/ibm.rs`).
-pub(crate) const CACHE_OFF_UNTESTED: &str = "no published figure tests the rate with the cache off";
+pub(crate) const CACHE_OFF_UNTESTED: &str =
+    "the model with the cache off is not tested against published figures";
 
 /// Describes the advice on the write cache.
 fn cache_in_words(cache: &CacheAdvice) -> String {

@@ -121,10 +121,10 @@ pub(crate) fn assumed_in_words(sizing: &Sizing, row: &Row) -> String {
     let binds = row.highest.as_ref().map_or("", |highest| highest.binds.as_str());
     let assumed = decisive::assumed(of, binds);
     if assumed.is_empty() {
-        return format!("none of the parameters of the limiting resource ({binds})");
+        return format!("no parameter of the limiting resource ({binds}) is assumed");
     }
     format!(
-        "of the limiting resource ({binds}): {}; other values change the answer",
+        "parameters of the limiting resource ({binds}): {}; other values change the answer",
         assumed.join(", ")
     )
 }

@@ -132,7 +132,7 @@ pub fn check_confirmed(targets: &[&Inspection], confirm: &Confirm) -> Result<(),
         name: given.clone(),
         problem: "--destroy must name a target of this run.".to_owned(),
         help: if names.is_empty() {
-            "leave --destroy out: this run has no target that needs it.".to_owned()
+            "leave --destroy out: it confirms that a file, a device or an export is overwritten, and this run has none.".to_owned()
         } else {
             format!("the targets' names are: {}; or leave --destroy out.", names.join(", "))
         },

@@ -342,7 +342,7 @@ const CASES: &[(&str, &str)] = &[
         "write = { fua = 0.5 }",
         "1:1 [] the mix issues nothing (say what is issued, such as `mix = { read = 70, write = 30 }`)\n\
          2:9 [{ fua = 0.5 }] `[write]` has no effect: the mix has no `write` (remove the table, or give the kind a share in the mix)\n\
-         2:17 [0.5] `write.fua` must be a percentage with its sign, not the number 0.5 (use a value such as `\"27%\"`)",
+         2:17 [0.5] `write.fua` must be a percentage with a % sign, not the number 0.5 (use a value such as `\"27%\"`)",
     ),
 ];
 

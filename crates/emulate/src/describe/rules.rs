@@ -65,7 +65,7 @@ pub(super) const DISK: &[Rule] = &[
             }
             let message = "this average is impossible for a seek curve that rises with distance";
             let help = format!(
-                "for seeks from {} to {} the average must be {} to {}",
+                "for seek times from {} to {}, the average must be {} to {}",
                 human::time_ns(least as f64),
                 human::time_ns(most as f64),
                 human::time_ns(low as f64),

@@ -240,7 +240,7 @@ impl Reading<'_> {
             _ => number.parse::<f64>().ok().filter(|number| number.is_finite()),
         };
         if !center.is_empty() && matches!(name, "zipf" | "pareto" | "normal") {
-            self.note(opt, "fio scatters the blocks, so the center has no effect");
+            self.note(opt, "fio scatters the popular blocks over the range, so the distribution's center has no effect");
         }
         let by_formula = "drawn by fio's formula; iodyno scatters the blocks one to one, but fio's hash maps some of them to the same address";
         let (words, help) = match (name, number) {

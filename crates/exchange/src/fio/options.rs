@@ -38,7 +38,7 @@ const NOTED: &[(&str, &str)] = &[
     ("description", "only a comment"),
     ("randrepeat", "random streams are the same in each run; give --seed for different ones"),
     ("allrandrepeat", "random streams are the same in each run; give --seed for different ones"),
-    ("randseed", "the seed is set for the whole run: give --seed"),
+    ("randseed", "all jobs of a run use one seed: give --seed"),
     (
         "random_generator",
         "the generator does not affect the distribution of addresses; lfsr visits each block once per pass, even with norandommap",
@@ -186,7 +186,7 @@ const NOTED: &[(&str, &str)] = &[
     ("thp", "buffers are allocated by iodyno"),
     ("nonvectored", "each operation has one buffer"),
     ("userspace_reap", "the engine decides how completions are reaped"),
-    ("cmd_type", "NVMe commands are the only type that fio has"),
+    ("cmd_type", "fio, too, knows only commands of type nvme"),
 ];
 
 /// Options that affect results but are not supported, with the reason and the remedy.
@@ -301,36 +301,44 @@ const REFUSED: &[(&str, &str, &str)] = &[
 
 /// Job options that correspond to a flag of `iodyno run`: name, reason, and flag.
 const FLAGS: &[(&str, &str, &str)] = &[
-    ("hipri", "polling is set for the whole run", "poll"),
-    ("hipri_percentage", "polling is set for all operations of the run", "poll"),
+    ("hipri", "polling applies to a whole run, not to one job", "poll"),
+    ("hipri_percentage", "polling applies to all operations of a run", "poll"),
     (
         "latency_target",
-        "a rate search is set for the whole run, and chooses its own steps",
+        "a rate search applies to a whole run, not to one job, and chooses its own rates",
         "find-rate 'p99<1ms'",
     ),
     (
         "latency_window",
-        "a rate search is set for the whole run, and chooses its own steps",
+        "a rate search applies to a whole run, not to one job, and chooses its own rates",
         "find-rate 'p99<1ms'",
     ),
     (
         "latency_percentile",
-        "a rate search is set for the whole run, and chooses its own steps",
+        "a rate search applies to a whole run, not to one job, and chooses its own rates",
         "find-rate 'p99<1ms'",
     ),
     (
         "latency_run",
-        "a rate search is set for the whole run, and chooses its own steps",
+        "a rate search applies to a whole run, not to one job, and chooses its own rates",
         "find-rate 'p99<1ms'",
     ),
-    ("max_latency", "latency limits are set for the whole run", "require 'max<10ms'"),
-    ("cpus_allowed", "processors are set for the whole run", "cpus 0-3"),
-    ("cpus_allowed_policy", "processors are set for the whole run", "cpus 0-3"),
-    ("numa_cpu_nodes", "processors are set for the whole run", "numa 0"),
-    ("numa_mem_policy", "memory is allocated on the node of the processors", "numa 0"),
-    ("continue_on_error", "the error limit is set for the whole run", "max-errors 100"),
-    ("ignore_error", "the error limit is set for the whole run", "max-errors 100"),
-    ("verify_only", "this mode is set for the whole run", "verify-only"),
+    ("max_latency", "a latency limit applies to a whole run, not to one job", "require 'max<10ms'"),
+    ("cpus_allowed", "all jobs of a run use the same processors", "cpus 0-3"),
+    ("cpus_allowed_policy", "all jobs of a run use the same processors", "cpus 0-3"),
+    ("numa_cpu_nodes", "all jobs of a run use the same processors", "numa 0"),
+    ("numa_mem_policy", "memory is allocated on the NUMA node of the run's processors", "numa 0"),
+    (
+        "continue_on_error",
+        "the error limit applies to a whole run, not to one job",
+        "max-errors 100",
+    ),
+    ("ignore_error", "the error limit applies to a whole run, not to one job", "max-errors 100"),
+    (
+        "verify_only",
+        "verifying without writing applies to a whole run, not to one job",
+        "verify-only",
+    ),
 ];
 
 /// Options that take no separate value on a command line. Options such as `--unlink 1`, which take one, are

@@ -194,7 +194,7 @@ fn cell(
         let counted: u64 = divided.intervals.iter().map(|stats| stats.service.count()).sum();
         if counted.abs_diff(of.ops) > of.ops / 1000 {
             say(format!(
-                "fio has latencies of {counted} of {} {name}s: rates count only those",
+                "fio recorded the latencies of only {counted} of {} {name}s: rates count only these",
                 of.ops
             ));
         }

@@ -157,13 +157,13 @@ impl InFlight {
     pub(super) fn notes(&self, is_whole: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if self.unmatched > 0 && is_whole {
-            let (is, gives) = if self.unmatched == 1 {
+            let (completions_match, give) = if self.unmatched == 1 {
                 ("completion matches", "gives")
             } else {
                 ("completions match", "give")
             };
             notes.push(format!(
-                "{} {is} no operation with the same device, start, length and kind, and {gives} no response time",
+                "{} {completions_match} no operation with the same device, start, length and kind, and {give} no response time",
                 self.unmatched
             ));
         }

@@ -19,9 +19,9 @@ Exit codes: 0 all judged states are right, 4 some are wrong, others as of `iodyn
 /// Where `crashtest` runs the program and the checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CrashtestOn {
-    /// In a folder whose changes are recorded; states follow from the rules of a file system
+    /// On this machine, in a folder; states are derived from the recorded changes of files, by --rules
     Folder,
-    /// In the virtual machine of --guest, whose disk is recorded
+    /// In the virtual machine of --guest; states are derived from the recorded writes to its disk
     Guest,
 }
 
@@ -51,7 +51,7 @@ pub struct Crashtest {
     /// kmod, and on Debian and its derivatives downloads a kernel with apt-get.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["device", "shell", "fail_sync"])]
     pub guest: Option<PathBuf>,
-    /// Choose where the program and the checkers run
+    /// Choose where the program and the checkers run, and what is recorded
     #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"))]
     pub on: CrashtestOn,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]

@@ -36,7 +36,7 @@ pub struct Fit {
     /// Write the description of the fitted device (TOML) to this file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Start from this device (catalog name or file): its structure, and values for what is not measured
+    /// Take the structure, and values for parameters that are not measured, from this device (catalog name or file)
     /// [default: by the kind of target]
     #[arg(long, value_name = "DEVICE")]
     pub like: Option<String>,

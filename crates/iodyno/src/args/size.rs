@@ -123,8 +123,8 @@ pub struct Size {
     #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS,
         conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
     pub cloud: Option<String>,
-    /// With --cloud, attach the volumes to this instance: a system with limits, by name or path [default: the
-    /// cheapest of the price file]
+    /// With --cloud, attach the volumes to an instance of this type, whose limits then apply: a system of the catalog,
+    /// or the path of its file [default: the cheapest of `[[instances]]` in the price file that suffices; without any, no limits]
     #[arg(long, value_name = "SYSTEM", requires = "cloud")]
     pub instance: Option<String>,
     /// Find how many devices this system's adapters can drive at full speed; requires --device

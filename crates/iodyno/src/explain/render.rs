@@ -113,7 +113,7 @@ pub(super) fn predictions(cells: &[ExplainedCell], style: Style) -> String {
     let on = if volumes == 1 {
         String::new()
     } else {
-        format!(" on each of {volumes} volumes, in total")
+        format!(" on each of {volumes} volumes, rates in total")
     };
     page.line(&format!("Predictions, one worker{on}:"));
     for line in table::lines(&predicted(cells), style) {

@@ -110,7 +110,7 @@ fn places(of: &TraceSummary) -> Rows {
     let (touched, unit) = (human::size(of.touched_bytes), human::size(of.touched_unit_bytes));
     let sequential = human::percent(of.sequential_share(), 1);
     let known = match of.responses {
-        (0, _) => "the trace has none, so --think is not possible".to_owned(),
+        (0, _) => "the trace has no response times, so --think is not possible".to_owned(),
         (n, mean_ns) if n == of.all_ops() => format!("{} on average", human::time_ns(mean_ns)),
         (n, mean_ns) => {
             format!(

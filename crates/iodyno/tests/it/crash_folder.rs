@@ -105,7 +105,7 @@ fn a_checker_that_ignores_promises_is_told() {
         let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", check, script);
         output.exits(code);
         assert_eq!(output.stdout.contains("never read the file"), !is_read, "{output:?}");
-        let headline = "none wrong, promises not checked";
+        let headline = "none wrong, output before the cut not checked";
         assert_eq!(output.stdout.contains(headline), !is_read, "{output:?}");
         let json = crashtest(&place, "--time 5s --json --from run.jsonl", check, "");
         let json: Value = serde_json::from_str(&json.stdout).unwrap();

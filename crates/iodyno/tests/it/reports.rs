@@ -100,7 +100,7 @@ fn runs_are_compared_with_the_first() {
     assert!(text.contains("<title>after against before</title>"));
     let unnamed = page(&place, "report last~1 last -o unnamed.html", "unnamed.html");
     assert!(unnamed.contains("<title>after (last) against before (last~1)</title>"));
-    assert!(text.contains("Shift from A to B") && text.contains("From run to run"));
+    assert!(text.contains("Shift from A to B") && text.contains("Variation between runs"));
     // Both sides list everything, and all four commands are there.
     assert_eq!(text.matches("I · Comparison").count(), 2);
     assert_eq!(text.matches("iodyno run random-read").count(), 4);

@@ -31,7 +31,7 @@ pub(super) const VERBS: [(&str, Option<&str>, &str); 8] = [
     ("misdirected", Some("1MiB"), "store writes 1 MiB past their offset"),
     ("flip", None, "flip a bit in the data that reads return"),
     ("stale", None, "make reads return the data from before this command"),
-    ("hang", Some("5s"), "hold all replies until 5 s after the next request"),
+    ("hang", Some("5s"), "send no reply for 5 s, from the next request on"),
     ("delay", Some("5ms next 1"), "add 5 ms to the next request"),
 ];
 

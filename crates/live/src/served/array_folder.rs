@@ -53,8 +53,8 @@ pub fn volume_folders(folder: &Path, volumes: usize) -> Result<Vec<PathBuf>, Str
 }
 
 impl<'a> DescribedArray<'a> {
-    /// Describes a single device behind adapters, which is stored as an array of one member. None if the device is too
-    /// large for an array.
+    /// Describes a single device behind adapters, which is stored as an array of one member. None if the device
+    /// has less than one sector, or more than an array's member can have.
     pub fn of_device(name: &'a str, member_bytes: u64, cached_bytes: Option<u64>) -> Option<Self> {
         let layout = Layout::new(Level::Jbod, &[member_bytes / SECTOR_BYTES], 0).ok()?;
         Some(Self { name, layout, member_bytes, cached_bytes })

@@ -106,7 +106,8 @@ impl VolumeFolder {
             }
             _ => (DescribedArray::of_device(name, capacity_bytes(part), cached_bytes), vec![part]),
         };
-        let described = described.ok_or("the device is larger than a folder can store")?;
+        let described = described
+            .ok_or("a folder can store only a device of 1 to 2^56 sectors of 512 bytes")?;
         let (folder, stores) = ArrayFolder::open(path, described, options)?;
         let parts = members.into_iter().chain(cached.map(|cached| cached.0));
         self.stores.extend(parts.zip(stores));

@@ -159,7 +159,7 @@ impl ArrayStatus {
         }
         if self.resyncs > 0 {
             let ranges = human::counted(self.resyncs.into(), "range");
-            alarm(text, &format!("resync after a power cut: {ranges} of rows"));
+            alarm(text, &format!("resync after a power cut: {ranges} in progress"));
         }
         if self.data_lost {
             alarm(text, "some data is lost: it can't be read until it is rewritten");
@@ -401,7 +401,7 @@ mod tests {
   !             member 1 (device 1): lost
   !             member 2 (devices 2 and 3): rebuilt to 12.5 %
   !             member 3 (device 4): missing
-  !             resync after a power cut: 2 ranges of rows
+  !             resync after a power cut: 2 ranges in progress
   !             some data is lost: it can't be read until it is rewritten";
         let expected = "machine  1.5 s of the model's time, × 12.5 in real time
 transport time subtracted: 24.5 µs per round trip (21.0 µs of it for the reply), and 22.4 µs more if a thread had to be woken

@@ -58,7 +58,7 @@ pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {
             "MAJOR_FAULTS",
             Level::Note,
             format!(
-                "{faults} page faults of iodyno itself waited for storage: memory is short; free memory"
+                "{faults} page faults of iodyno itself had to read from storage, because the machine is short of memory: some latencies may include this; stop programs that use much memory"
             ),
         );
     }

@@ -66,7 +66,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "NOTHING_RECENT",
             Level::Note,
             format!(
-                "{} operations needed a recently used block before any block had been used, and used a random block",
+                "{} operations had to repeat a recently used block when none had been used yet, and used a random block",
                 e.recent_misses
             ),
         );

@@ -134,7 +134,7 @@ impl RateSearchFinding {
                 rate(highest)
             )
         } else {
-            format!("cells at {} had both outcomes", rate(lowest))
+            format!("of the cells at {}, some missed the limit and some met it", rate(lowest))
         };
         Some(format!(
             "not monotonic: {where_}, so the result can vary within that range from run to run; use a longer --time"

@@ -200,7 +200,7 @@ impl Reader<'_> {
     fn points(&self) -> Result<Act, FileError> {
         let raw = self.raw;
         let of = raw.text("of").ok_or_else(|| {
-            let help = "for example `of = \"a stage before\"`";
+            let help = "name the earlier stage whose points are chosen: `of = \"NAME\"`";
             wrong_because(raw.place("do"), "the key `of` is missing", help)
         })?;
         let of = self.earlier(of)?;

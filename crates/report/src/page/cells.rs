@@ -53,7 +53,7 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
     let budget = latency_breakdown::figure(run, "budget", &each);
     sections.extend(figures("budget", "Where the time goes", budget.into_iter().collect()));
     let dots = run_dots(run);
-    sections.extend(figures("repeats", "From repeat to repeat", dots));
+    sections.extend(figures("repeats", "Variation between repeats", dots));
     sections
 }
 

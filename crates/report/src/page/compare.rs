@@ -40,7 +40,7 @@ pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Secti
         folded: false,
     }];
     let dots: Vec<Figure> = dots(compared);
-    sections.extend(super::figures("runs", "From run to run", dots));
+    sections.extend(super::figures("runs", "Variation between runs", dots));
     sections.extend(super::figures(
         "overlay",
         "Distributions of both sides",
@@ -156,7 +156,7 @@ fn said(compared: &Compared<'_>) -> String {
     let [a, b] = &compared.sides;
     let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
     format!(
-        "{words} B is {} ({}), A is {} ({}). Shifts of {} or more count; on average, at most {} of all claims are false.",
+        "{words} B is {} ({}), A is {} ({}). Shifts of {} or more count; on average, at most {} of the reported shifts are false.",
         labels::side(b),
         runs(b.runs.len()),
         labels::side(a),

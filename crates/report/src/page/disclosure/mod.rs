@@ -77,7 +77,7 @@ fn comparison(part: &Compared<'_>) -> Facts {
         row("test", "exact Mann–Whitney, two-sided, with the Benjamini–Hochberg correction"),
         row("effect", "Hodges–Lehmann shift on logarithms, relative to A, with its 95 % interval"),
         row("a shift matters from", share(part.criteria.threshold_share)),
-        row("false claims, on average at most", share(part.criteria.alpha)),
+        row("false shifts among those reported, on average at most", share(part.criteria.alpha)),
         row("figures compared", part.rows.len().to_string()),
         row("not compared", part.omissions.len().to_string()),
         row(
