@@ -62,7 +62,7 @@ impl Problem {
     pub fn withheld(self) -> Self {
         let Some((line, _)) = self.line_column() else { return self };
         let origin = format!("{}:{line}", self.origin);
-        let message = "the file is not valid; its contents are not quoted, because the command line does not name it, but another file does";
+        let message = "this file, to which another file refers, is not valid; the contents of such files are not shown";
         let help = "to see the errors, give the file's path on the command line".to_owned();
         Self { help: vec![help], is_withheld: true, ..Self::new(origin, message) }
     }

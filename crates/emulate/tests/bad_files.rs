@@ -468,7 +468,7 @@ const DEVICES: &[Case] = &[
             "[memory]",
             "[iops_limit]\nrate = { at_most = 3, from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\n[memory]",
         )],
-        r#"rate [{ at_most = 3, from = "assumed: a" }] the rule has bounds but no value (rule `limit-rule`) (add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts` that the key allows)"#,
+        r#"rate [{ at_most = 3, from = "assumed: a" }] the rule has bounds but no value (rule `limit-rule`) (add `is`, `per_gib`, `per_iops`, `by_size` or `lasts`, whichever the key allows)"#,
     ),
     (
         MEMORY,
@@ -476,7 +476,7 @@ const DEVICES: &[Case] = &[
             "[memory]",
             "[throughput_limit]\nrate = { chosen = \"MB/s\", from = \"assumed: a\" }\nwindow = { is = \"1s\", from = \"assumed: a\" }\n[memory]",
         )],
-        r#"rate [{ chosen = "MB/s", from = "assumed: a" }] a chosen value needs a default (rule `limit-rule`) (add `is`)"#,
+        r#"rate [{ chosen = "MB/s", from = "assumed: a" }] a value that users can choose needs a default (rule `limit-rule`) (add `is`)"#,
     ),
     (
         MEMORY,

@@ -190,9 +190,9 @@ fn workload(
         Workload::Group(group) => {
             let mut members = Vec::new();
             for member in group.members {
-                let text = all
-                    .get(&member.name)
-                    .ok_or_else(|| fail(format!("the member `{}` is missing", member.name)))?;
+                let text = all.get(&member.name).ok_or_else(|| {
+                    fail(format!("there is no workload `{}`, a member of this group", member.name))
+                })?;
                 let spec = Spec::from_toml(text).map_err(|e| fail(said(e)))?;
                 members.push((member.name, spec));
             }

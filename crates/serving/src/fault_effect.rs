@@ -95,7 +95,7 @@ fn of_fault(machine: &Machine, fault: Fault) -> Effect {
                 of_medium(machine, part, offset_bytes, 1)
             } else {
                 Effect::None(
-                    "the device is not flash, so it has no pages or erase blocks: use latent"
+                    "the device is not flash, so it has no pages or erase blocks: use the fault `latent`"
                         .to_owned(),
                 )
             }

@@ -45,7 +45,8 @@ pub(super) fn age<S: Source>(
     if machine.age(next) && left_bytes == 0 {
         return Ok(());
     }
-    let why = "only flash devices outside arrays can be aged, and only by a closed loop of writes";
+    let why =
+        "only a flash device outside an array can be aged, and only by writes in a closed loop";
     Err(DriveError::DoesNotFit { target: plan.cell.name.clone(), why: why.to_owned() })
 }
 

@@ -96,12 +96,12 @@ fn rule(v: &Record, path: &str) -> Option<Fault> {
     let of = |key: &str| rule.get(key).is_some();
     let wrong = |message: &str, help: &str| Some(fault(path, message.to_owned(), help.to_owned()));
     if of("chosen") && !of("is") {
-        return wrong("a chosen value needs a default", "add `is`");
+        return wrong("a value that users can choose needs a default", "add `is`");
     }
     let bases = ["is", "per_gib", "per_iops", "by_size", "lasts"];
     if !bases.into_iter().any(of) {
         let help =
-            "add one of `is`, `per_gib`, `per_iops`, `by_size` and `lasts` that the key allows";
+            "add `is`, `per_gib`, `per_iops`, `by_size` or `lasts`, whichever the key allows";
         return wrong("the rule has bounds but no value", help);
     }
     if of("by_size") && bases.into_iter().filter(|key| of(key)).count() > 1 {

@@ -340,7 +340,7 @@ impl Reading<'_> {
                 workload.flush_again(true);
                 self.note(
                     opt,
-                    "a flush is repeated after each read until the next write, as in fio 3.33",
+                    "after a flush, each read is followed by another flush, until the next write, as in fio 3.33",
                 );
             }
         }

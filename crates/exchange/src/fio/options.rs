@@ -105,7 +105,10 @@ const NOTED: &[(&str, &str)] = &[
     ("verify_async", "each worker checks the data that it reads"),
     ("verify_async_cpus", "each worker checks the data that it reads"),
     ("verify_state_save", "any later run can check the content"),
-    ("verify_state_load", "the notebook records what earlier runs wrote; reads check only that"),
+    (
+        "verify_state_load",
+        "the notebook records what earlier runs wrote, and reads check only this data",
+    ),
     ("write_iolog", "give --record-trace FILE to record a trace; `iodyno replay` replays it"),
     (
         "do_verify",
@@ -140,7 +143,7 @@ const NOTED: &[(&str, &str)] = &[
         "verify_pattern",
         "blocks carry verifiable content instead of the pattern; a device that compresses data may perform differently",
     ),
-    ("thinktime_blocks_type", "operations are counted when they are issued"),
+    ("thinktime_blocks_type", "operations count when they are issued, not when they complete"),
     ("dedupe_mode", "each duplicate is a copy of one of 64 blocks"),
     ("dedupe_global", "each duplicate is a copy of one of 64 blocks"),
     ("dedupe_working_set_percentage", "each duplicate is a copy of one of 64 blocks"),

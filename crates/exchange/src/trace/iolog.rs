@@ -91,7 +91,7 @@ impl Lines for Iolog {
     fn end(&mut self, to: &mut Sink<'_>) -> Result<(), String> {
         if self.has_waited {
             to.notes.push(
-                "waits are taken as fio executes them: milliseconds from the start of the replay"
+                "the times of `wait` lines are taken as fio takes them: in ms from the start of the replay"
                     .to_owned(),
             );
         }

@@ -56,9 +56,13 @@ pub struct Crashtest {
     pub on: CrashtestOn,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     ///
-    /// --device adds the class model, and makes it the default: one state per instant at which the power can fail, with
-    /// what the device keeps then.
-    #[arg(long, value_name = "CLASS", value_delimiter = ',')]
+    ///   prefix       the first k non-durable changes survive
+    ///   one-missing  the first k survive, without one of them and those that require it
+    ///   one-alone    one survives, with those that it requires
+    ///   torn         a write survives in part
+    ///   subset       all survive except 2 to N, or only 2 to N (--bound)
+    ///   model        with --device, and its default: what the device keeps, for each instant of a power cut
+    #[arg(verbatim_doc_comment, long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
     /// In states of the class `subset`, lose at most N non-durable changes, or keep at most N
     ///

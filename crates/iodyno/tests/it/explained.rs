@@ -186,7 +186,8 @@ fn the_blocks_of_a_power_cut_are_described() {
         place.write("mine.toml", format!("{text}{table}"));
         let output = place.iodyno("explain ./mine.toml");
         let output = &output.succeeds().stdout;
-        let words = format!("; of others, whole blocks of 16 KiB, {words}");
+        let words =
+            format!("; other writes may survive in part, in whole blocks of 16 KiB, {words}");
         // Lines are wrapped to the width of the terminal.
         let said = output.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains(&words), "{words}: {output}");

@@ -236,7 +236,10 @@ fn track(grid: &Grid, given: &Record) -> Result<Track, FileError> {
         let kind = AxisKind::ALL.into_iter().find(|kind| kind.name() == key);
         let Some(kind) = kind.filter(|k| grid.axes.iter().any(|axis| axis.kind == *k)) else {
             let axes: Vec<&str> = grid.axes.iter().map(|axis| axis.kind.name()).collect();
-            let help = format!("the axes are {}; `measure` chooses the quantity", axes.join(", "));
+            let help = format!(
+                "the axes of this stage are {}; the measured quantity is chosen by the key `measure`",
+                axes.join(", ")
+            );
             return Err(wrong_because(at(), format!("`{key}` is not an axis of this stage"), help));
         };
         wanted.push((kind, kind.value(text).map_err(|e| wrong(at(), e))?));

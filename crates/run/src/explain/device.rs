@@ -180,7 +180,8 @@ impl Described {
     }
 }
 
-/// What a power cut leaves of other writes, if the device's file says so: `; of others blocks of 16 KiB, in any order`.
+/// What a power cut leaves of other writes, if the device's file says so: `; other writes may survive
+/// in part, in whole blocks of 16 KiB, in any order`.
 fn blocks_in_words(flash: &Flash) -> String {
     let Some(cut) = flash.power_cut else { return String::new() };
     let order = match cut.order {
@@ -188,7 +189,10 @@ fn blocks_in_words(flash: &Flash) -> String {
         DurableOrder::Any => ", in any order",
         DurableOrder::Acknowledged => ", in the order of acknowledgement",
     };
-    format!("; of others, whole blocks of {}{order}", human::size(cut.atomic_bytes.into()))
+    format!(
+        "; other writes may survive in part, in whole blocks of {}{order}",
+        human::size(cut.atomic_bytes.into())
+    )
 }
 
 /// Describes a limit: `300 IOPS; bursts to 3.00 k IOPS for 33 min 20 s, and refills in 5 h 0 min when idle`.

@@ -41,7 +41,7 @@ pub fn show(answer: &CloudSizing, style: Style) -> String {
     text.labelled("run it", LABEL, &run_in_words(answer, best_offer));
     let demand = &answer.demand;
     if let Some(bytes) = demand.active_bytes.filter(|bytes| *bytes > demand.capacity_bytes) {
-        let words = format!("{}, which the run's I/O covered", human::size(bytes));
+        let words = format!("{}, the size of the range that the run accessed", human::size(bytes));
         text.labelled("capacity", LABEL, &words);
     }
     list_cheaper(&mut text, answer);
