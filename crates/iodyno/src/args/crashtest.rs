@@ -61,7 +61,7 @@ pub struct Crashtest {
     ///   one-alone    one survives, with those that it requires
     ///   torn         a write survives in part
     ///   subset       all survive except 2 to N, or only 2 to N (--bound)
-    ///   model        with --device, and its default: what the device keeps, for each instant of a power cut
+    ///   model        with --device, then the default: what the device keeps at each instant
     #[arg(verbatim_doc_comment, long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
     /// In states of the class `subset`, lose at most N non-durable changes, or keep at most N

@@ -166,16 +166,16 @@ fn fault_help() -> String {
 {}  status                        print statistics, as `iodyno status`
   stop                          flush, end the server, and wait for its end
 
-To choose a volume other than 0, append its number, as in `slow x10 1`. If volumes are arrays,
-the number selects a device of an array instead, except for `full`, `resize`, and `error EIO` and
-the faults below it.
-`delay` and `error 1%` take a kind of operation, as in `delay 5ms reads`: reads, writes, flushes,
-trims or zeroes.
-`error EIO` and the faults below it can be limited to some requests, by a kind of operation, then
-  at 1GiB..+64KiB     requests that touch this range
-  after 2             only after 2 requests have passed (or `after 2 flushes`)
-  next 1              only the next request
-  for 10s             only for this time
+To choose a volume other than 0, append its number, as in `slow x10 1`. If volumes are
+arrays, the number selects a device of an array instead, except for `full`, `resize`,
+and `error EIO` and the faults below it.
+`delay` and `error 1%` take a kind of operation, as in `delay 5ms reads`: reads, writes,
+flushes, trims or zeroes.
+`error EIO` and the faults below it can be limited to a kind of operation, and then to
+  at 1GiB..+64KiB               requests that touch this range
+  after 2                       requests after the first 2, or `after 2 flushes`
+  next 1                        the next request
+  for 10s                       requests during this time
 Numbers of adapters, and of the links between adapters (`aa`), start at 0.
 
 Prints the faults then in effect, or why nothing changed.",
