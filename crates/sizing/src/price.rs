@@ -80,7 +80,10 @@ fn map(reader: &mut Reader, record: &Record, key: &str, kind: Kind) -> Vec<(Stri
             let help = match guess {
                 Some(guess) => format!("did you mean `{guess}`?"),
                 None => {
-                    format!("`iodyno catalog {}s` lists them; a path contains a `/`", kind.noun())
+                    format!(
+                        "give a name that `iodyno catalog {}s` lists, or a path with a `/`",
+                        kind.noun()
+                    )
                 }
             };
             reader.refuse(entry.span.clone(), format!("no {} `{name}`", kind.noun()), help);
