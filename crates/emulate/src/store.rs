@@ -1,5 +1,5 @@
-//! Fill levels of write buffers and caches. Until a fill level is stationary, a load looks faster or slower than in
-//! the long run.
+//! Fill levels of write buffers and caches. Until they are stationary, measured rates and latencies differ from those
+//! in the long run.
 
 /// Content of a buffer or cache, which determines the effect of its fill level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Placement of devices in a server: evenly over its sockets, within its rules.
+//! Placement of devices in a server: evenly over its sockets, subject to the server's rules.
 //!
 //! Flash DIMMs share memory channels, so they are spread evenly over the sockets, independently of other devices.
 

@@ -1,8 +1,8 @@
 //! NBD client for a load generator: one connection with many requests in flight.
 //!
-//! One iteration of the caller's loop: [`Connection::queue`] each request into its own slot, [`Connection::turn`] once
-//! (sends queued requests, receives replies, waits as [`Wait`] says), [`Connection::drain`] the completions. These
-//! calls neither allocate nor lock. Payloads are sent from and received into the caller's buffers.
+//! In each iteration, the caller's loop queues requests, each in its own slot ([`Connection::queue`]). It then sends
+//! them and receives replies ([`Connection::turn`]), and takes the completions ([`Connection::drain`]). These calls
+//! neither allocate nor lock. Payloads are sent from and received into the caller's buffers.
 //!
 //! A connection belongs to one thread. [`connect_many`] opens several connections to the same export, if the server
 //! announces multi_conn.
