@@ -1,7 +1,7 @@
 //! A server with reservations: serves one request at a time, and gives each the earliest gap that is long enough.
 //!
-//! A [`Server`](crate::server::Server) serves requests in the order of its calls. The memory bus can't be modelled
-//! so: a core that submits 30 operations at one instant reserves the bus at once for 30 consecutive copies. A copy by
+//! A [`Server`](crate::server::Server) serves requests in the order of its calls. That does not suit the memory bus:
+//! a core that submits 30 operations at one instant reserves the bus at once for 30 consecutive copies. A copy by
 //! another core at that instant would wait for all of them; here it fills a gap between the reservations.
 
 use crate::server::{passed_ns, ticks, whole_ns};

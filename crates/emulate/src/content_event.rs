@@ -200,7 +200,7 @@ pub enum ContentEvent {
         /// Whether the operation ended with an error.
         failed: bool,
     },
-    /// Names of content are no longer used.
+    /// Consecutive names are no longer used.
     Freed {
         /// The first freed name.
         name: u64,

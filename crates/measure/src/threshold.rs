@@ -77,7 +77,6 @@ pub struct Threshold {
     pub value: f64,
 }
 
-/// Error of parsing a threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThresholdError {
     text: String,

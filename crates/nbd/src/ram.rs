@@ -1,8 +1,8 @@
 //! A RAM disk to serve: sparse, shared by all its connections.
 //!
-//! **Concurrent access to the same bytes.** After concurrent writes, each byte comes from one of them. The memory
-//! consists of words. Only relaxed atomic loads and stores of whole words touch it, and system calls that send from
-//! it or receive into it. There is no lock.
+//! **Concurrent access to the same bytes.** After concurrent writes, each byte comes from one of them. There is no
+//! lock: the memory is accessed only by relaxed atomic loads and stores of whole words, and by system calls that send
+//! from it or receive into it.
 //!
 //! **Allocation** is tracked in chunks of 64 KiB, one bit each. A bit is set after the data is written, and cleared
 //! before the memory is freed. A chunk that is marked as a hole therefore always reads as zeroes.

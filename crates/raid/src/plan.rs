@@ -16,8 +16,9 @@
 //! member operations; a tie goes to read-modify-write. If data members are missing, each row has only one possible
 //! method: reconstruct-write if all missing strips are written, read-modify-write if none is, recovery otherwise.
 //!
-//! # Power cuts between the writes of a plan The writes to members are not atomic together. A power cut may leave
-//! each of them complete, partial or not begun. Afterwards, within the plan's rows:
+//! # Power cuts between the writes of a plan
+//! The writes to members are not atomic together. A power cut may leave each of them complete, partial or not begun.
+//! Afterwards, within the plan's rows:
 //! - Each written strip has old sectors, new sectors, or both.
 //! - Copies (RAID 1, 10) may differ until they are resynced. Reads may return either copy.
 //! - P and Q may contradict the data until a resync computes them from the data. If a data member is lost before

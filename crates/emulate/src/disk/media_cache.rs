@@ -1,8 +1,8 @@
-//! The media cache of a shingled disk: a circular log of written ranges, and the map that finds them.
+//! The media cache of a shingled disk: a circular log of written ranges, and the map that locates them. Both are
+//! persistent.
 //!
 //! A range in the log is called a piece; it lies within one band. A newer write supersedes pieces or parts of them.
-//! Log space becomes free in the order in which it was written: dead space between live pieces stays occupied. The
-//! cache is persistent, map included.
+//! Log space becomes free in the order in which it was written: dead space between live pieces stays occupied.
 
 mod steady;
 

@@ -3,7 +3,7 @@
 //! adapters. The stage itself takes no time.
 //!
 //! Requests wait in order of arrival, so a waiting request holds back all later requests, even small ones. Reads,
-//! writes, trims and zeroes count. A flush transfers nothing and passes without delay.
+//! writes, trims and zeroes count towards the limits. A flush transfers nothing and passes without delay.
 
 use crate::core::Core;
 use crate::part_id::PartId;

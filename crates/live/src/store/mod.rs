@@ -11,11 +11,12 @@
 //! is served) or in a file. Each of its 4 KiB units has a checksum, which is verified at every read. The **overlay**
 //! holds data that a volatile buffer has accepted, and is lost in a power cut.
 //!
-//! Events are applied at once, and before the caller sends the acknowledgements that came with them. After a kill of
+//! The caller must pass events on at once, before it sends the acknowledgements that came with them. After a kill of
 //! the server, the file then has the content that the modelled device would have after a power cut.
 //!
-//! # Host errors Bytes that the host refuses to write to the base are kept in memory above it (*stranded*, see
-//! `durable.rs`). The machine and the bytes thus never disagree.
+//! # Host errors
+//! Bytes that the host refuses to write to the base are kept in memory above it (*stranded*, see `durable.rs`). The
+//! machine and the bytes thus never disagree.
 //! - An operation whose bytes the host refuses returns the error. Reads return its new bytes. After a kill of the
 //!   server, each of its sectors may hold the old or the new bytes, unless a flush has succeeded before.
 //! - An operation that covers a part of a corrupt unit returns the error, too. Its bytes are written to the base, but
@@ -125,7 +126,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store in memory. Unwritten units take no memory. Writes fail once data and tables take
+    /// Creates a store in memory. Unwritten units take no memory. Writes fail once data and look-up tables take
     /// `memory_bytes_max` bytes.
     pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
         let base = Base::in_memory(None, capacity_bytes, memory_bytes_max, options.check_reads);
@@ -210,7 +211,7 @@ impl Store {
         self.base().capacity_bytes
     }
 
-    /// Memory used by data and tables, bytes; 0 if the content is in a file.
+    /// Memory used by data and look-up tables, bytes; 0 if the content is in a file.
     pub fn memory_bytes(&self) -> u64 {
         self.base().memory_bytes()
     }
