@@ -13,9 +13,9 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     len: u64,
-    /// Position of its first byte in the cache.
+    /// Position in the cache of the piece's first byte.
     at: u64,
-    /// Number of its record.
+    /// Number of the record that the piece belongs to.
     record: u64,
 }
 

@@ -6,8 +6,8 @@
 //! pages, so the block with the fewest is found without a search.
 //!
 //! Blocks filled by the host's stream are sealed in the order in which they were opened. Garbage collection therefore
-//! never moves a page while a program operation that was reserved earlier is in flight. Of two program operations of
-//! one page, the one with the later slot is thus the newer. The map relies on this order.
+//! never moves a page that was reserved after a program operation that is still in flight. Of two program operations
+//! of one page, the one with the later slot is thus the newer. The map relies on this order.
 
 pub(super) mod victim;
 

@@ -352,13 +352,13 @@ impl Connection {
     }
 
     /// Queues a request. The caller must check range, alignment and support for the command (see [`Self::info`]); the
-    /// server answers an invalid request with an error. Panics if the slot is in flight or not below the depth, and for
-    /// [`Kind::Disc`].
+    /// server answers an invalid request with an error. Panics if the slot is in flight or not below the depth, and
+    /// for [`Kind::Disc`].
     ///
     /// # Safety
-    /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received
-    /// or the connection is dropped. For a write they are readable, and nothing changes them until then. For
-    /// other requests the buffer is not used and may be null.
+    /// For a read, `buffer` must have `len` writable bytes, which nothing else touches until the completion is
+    /// received or the connection is dropped. For a write, `buffer` must have `len` readable bytes, which nothing
+    /// changes until then. For other requests the buffer is not used and may be null.
     #[inline]
     pub unsafe fn queue(
         &mut self,
