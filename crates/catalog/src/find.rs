@@ -9,8 +9,8 @@ use crate::file::File;
 use crate::input::{self, InputError};
 use crate::problem::Problem;
 
-/// Maximum size of a workload, method, device or other catalog file, bytes. They are written by hand, so a larger one
-/// is a mistake.
+/// Maximum size of a workload, method, device or other catalog file, bytes. These files are written by hand, so a
+/// larger one is a mistake.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Folder, name and text of each embedded catalog file, sorted by name within a folder.

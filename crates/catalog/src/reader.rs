@@ -23,7 +23,6 @@ pub const SCHEMA: u64 = 1;
 /// Reads TOML files by a schema, and collects errors and parameters that state their sources.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// Errors found so far.
     pub errors: Vec<FileError>,
     /// Parameters that state their sources, in the order of the schema.
     pub parameters: Vec<Parameter>,

@@ -63,7 +63,6 @@ pub enum ValueType {
 pub const COUNT: ValueType = ValueType::Count(0, u64::MAX);
 /// A time of any length.
 pub const TIME: ValueType = ValueType::Time(0, u64::MAX);
-/// Any number.
 pub const NUMBER: ValueType = ValueType::Number(f64::NEG_INFINITY, f64::INFINITY);
 
 impl ValueType {

@@ -15,7 +15,7 @@ pub enum InjectedBug {
     /// The map is updated when a program operation begins instead of when it ends, and a power cut in between does
     /// not revert the update.
     HastyMap,
-    /// A block is erased before the relocated copies of its data are committed.
+    /// A block is erased while copies of its valid data are still being programmed.
     HastyErase,
     /// A relocated copy takes effect although its source was overwritten during the relocation.
     StaleCopy,

@@ -1,9 +1,8 @@
-//! A server with reservations: serves one request at a time, each as early as it fits.
+//! A server with reservations: serves one request at a time, and gives each the earliest gap that is long enough.
 //!
-//! A [`Server`](crate::server::Server) serves in the order of its calls, so it must be called when the request
-//! arrives. A worker's core makes the copies to or from memory, so 30 operations submitted at one instant are 30
-//! consecutive copies, which reserve the memory bus at once. In the order of calls, another core's copy at the same
-//! instant would wait for all of them. Here it fills a gap between the reservations, if it fits.
+//! A [`Server`](crate::server::Server) serves requests in the order of its calls. That does not suit the memory bus:
+//! a core that submits 30 operations at one instant reserves the bus at once for 30 consecutive copies. A copy by
+//! another core at that instant would wait for all of them; here it fills a gap between the reservations.
 
 use crate::server::{passed_ns, ticks, whole_ns};
 use std::collections::VecDeque;

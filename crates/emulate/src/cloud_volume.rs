@@ -1,13 +1,11 @@
 //! A cloud provider's volume behind a network, of which only latency and bandwidth are known. Each I/O takes a partly
-//! random latency, and occupies the network during its data transfer. The provider replicates writes before it
-//! acknowledges them, so a power cut of the instance loses no acknowledged write. The volume's limits (`limit`) cap
-//! its rates.
+//! random latency, and occupies the network during its data transfer. The volume's limits (`limit`) cap its rates.
 //!
-//! The latency is a constant plus an exponentially distributed part, drawn for each I/O, so it has a lower bound and
-//! a long tail.
+//! The latency is a constant plus an exponentially distributed part, so it has a lower bound and a long tail. The
+//! provider replicates writes before it acknowledges them, so a power cut of the instance loses no acknowledged
+//! write.
 //!
-//! The requests of a virtual machine's disk may instead be carried out one after the other by a thread of the
-//! hypervisor (`io_thread`).
+//! If the volume has a hypervisor thread (`io_thread`), this thread serves its requests one at a time.
 
 mod io_thread;
 

@@ -79,8 +79,8 @@ pub enum ContentEvent {
         /// Whether the buffer contains a newer version, which reads still return.
         overtaken: bool,
     },
-    /// A power failure, reported next, leaves a unit of a write on the medium in part: its first bytes, over the content
-    /// on the medium. If the write was accepted, these bytes come with all versions that were accepted before it.
+    /// The power failure that is reported next tears a write of a unit: on the medium, only the unit's first bytes
+    /// are new. If the write was accepted, these bytes also contain all versions accepted before it.
     Torn {
         /// Device or other component that was written to.
         part: PartId,
@@ -200,7 +200,7 @@ pub enum ContentEvent {
         /// Whether the operation ended with an error.
         failed: bool,
     },
-    /// Names of content are no longer used.
+    /// Consecutive names are no longer used.
     Freed {
         /// The first freed name.
         name: u64,
@@ -227,8 +227,8 @@ impl ContentEvent {
     }
 }
 
-/// Returns the value of a unit that a power cut has torn: for each of its 8 sectors of 512 B one byte (the first sector
-/// has the lowest byte), up to the byte `until` of `new` and then of `old`.
+/// Returns the value of a torn unit. Each byte of a value stands for one of the unit's 8 sectors of 512 B, the lowest
+/// byte for the first sector. Sectors below the offset `until` have the bytes of `new`, the others those of `old`.
 pub fn torn_value(old: u64, new: u64, until: u16) -> u64 {
     let kept = u64::MAX.checked_shl(u32::from(until) / 512 * 8).unwrap_or(0);
     (old & kept) | (new & !kept)

@@ -1,10 +1,11 @@
-//! The event queue: orders the machine's events by time.
+//! The event queue: orders the machine's events by time, and simultaneous events by creation.
 //!
-//! An event is one `u128`, `time << 64 | sequence << 24 | slot`, where the slot is the index of a request. Events are
-//! thus ordered by time, and by creation if times are equal. A request has at most one pending event, so the queue
-//! links slots, not events. Two rings of buckets make a timing wheel. Buckets of the near ring are so short that most
-//! hold one or two events. Each bucket of the next ring is distributed to the near ring when its time comes. Later
-//! events wait in a heap. The bucket being emptied is kept sorted.
+//! An event is one `u128`, `time << 64 | sequence << 24 | slot`, where the slot is the index of a request. A request
+//! has at most one pending event, so the queue links slots, not events.
+//!
+//! The queue is a timing wheel: two rings of buckets, and a heap for later events. Buckets of the near ring are so
+//! short that most hold one or two events. When the time of a bucket of the next ring comes, its events are
+//! distributed over the near ring.
 
 mod ring;
 

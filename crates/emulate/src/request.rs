@@ -81,8 +81,8 @@ pub(crate) enum Origin {
 /// A request: an operation or internal step of a component. Occupies one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// The submitter's token. For a page read that shares a link frame with another: the index of the other
-    /// request plus 1.
+    /// Token that the submitter gave the request. In a page read that shares a link frame with another page read: the
+    /// other's index in the [`Slab`], plus 1.
     pub token: u64,
     /// Byte offset (operations), first logical page (page reads) or batch number (program operations).
     pub at: u64,

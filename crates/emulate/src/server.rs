@@ -1,7 +1,7 @@
 //! A server: serves one request at a time, in the order of calls.
 //!
-//! Servers keep time in ticks of 1/1024 ns. Whole ns would lose up to 1 % on short transfers. Conversion from ps
-//! would cost a division several times per I/O, conversion from ticks costs a shift. A `u64` of ticks holds 208 days.
+//! Servers keep time in ticks of 1/1024 ns, because whole ns would lose up to 1 % on short transfers. Ticks are
+//! converted by a shift; ps would need a division several times per I/O. A `u64` of ticks holds 208 days.
 
 /// Log2 of the number of ticks per ns.
 const TICK_BITS: u32 = 10;

@@ -29,7 +29,7 @@ pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 pub use zones::Zones;
 
-/// State of a device before the machine starts. Unlike a [`Precondition`], it does not depend on the workload.
+/// State of a device before the machine starts. A [`Precondition`] that depends on the workload has been resolved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
     /// Pattern of the writes before the machine starts.
@@ -492,8 +492,8 @@ pub struct Endurance {
 }
 
 impl Device {
-    /// Size of the aligned blocks of which a power cut leaves a write whole or not at all, bytes. `None` if the device has
-    /// no such size: it keeps or loses all that it writes at a time.
+    /// Size in bytes of the aligned blocks in which a power cut leaves a write whole or not at all. `None` except for
+    /// flash devices.
     pub fn atomic_bytes(&self) -> Option<u32> {
         match &self.kind {
             Kind::Flash(flash) => {

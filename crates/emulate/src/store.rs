@@ -1,5 +1,5 @@
-//! Fill levels of write buffers and caches. Until a fill level is stationary, a load looks faster or slower than in
-//! the long run.
+//! Fill levels of write buffers and caches. Until they are stationary, measured rates and latencies differ from those
+//! in the long run.
 
 /// Content of a buffer or cache, which determines the effect of its fill level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Store {
     /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes that reads found in the
     /// cache, or that were added to it.
     pub passed_bytes: u64,
-    /// Dirty bytes among which a write buffer chooses the next write; 0: no choice. The write rate varies until these
-    /// bytes have been written.
+    /// Dirty bytes among which a write buffer chooses the next write; 0: no choice. The write rate varies until this
+    /// amount has been written.
     pub choice_bytes: u64,
 }

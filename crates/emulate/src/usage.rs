@@ -15,7 +15,7 @@ pub struct Resource {
     /// Number of equal resources in this entry.
     pub count: u32,
     /// Whether the resource does no work itself but is reserved while other resources work, such as a read context.
-    /// If these others are slow, all read contexts may be reserved.
+    /// If all are in use, the bottleneck is one of those other resources.
     pub held: bool,
     /// Busy time since the start in ns, summed over all `count` resources.
     pub busy_ns: u64,

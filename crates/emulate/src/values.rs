@@ -1,9 +1,9 @@
 //! Values of 4 KiB units in transit between components, if the emulation stores content: those that a request writes,
-//! and those that a read of an array returned. A device stores one value per unit. A request whose units all have its
-//! token as their value has no entry here.
+//! and those that a read of an array returned. A device stores one value per unit. A request has no entry here if the
+//! value of all its units is the request's token.
 //!
-//! A value has 8 bytes, which parity arithmetic uses as if they were the unit's bytes. 0: a unit of zeroes, or one
-//! that was never written.
+//! A value has 8 bytes, which parity arithmetic uses as if they were the unit's bytes. The value 0 means a unit of
+//! zeroes, or one that was never written.
 //!
 //! If the library's caller stores the bytes, a value in an array is a name for the bytes of one unit. Each step that
 //! computes such a value is a content event, which the caller repeats with the bytes.

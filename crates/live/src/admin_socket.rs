@@ -1,7 +1,7 @@
-//! Request handling with bounded resources on sockets that have few clients: control, metrics, the local web page. Each
-//! connection has its own thread with deadlines, so no client blocks others. At the limit on connections, a new
-//! connection ends the oldest one, and waits until its descriptor is closed. So these sockets never use up the
-//! descriptors that storage clients need.
+//! Sockets that have few clients (control, metrics, the local web page), with bounded resources: they never use up
+//! the descriptors that storage clients need. Each connection has its own thread with deadlines, so no client blocks
+//! others. At the limit on connections, a new connection ends the oldest one and waits until its descriptor is
+//! closed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

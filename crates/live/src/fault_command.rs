@@ -1,10 +1,10 @@
-//! Fault commands, as used by `iodyno fault`, scenario files and records. [`COMMANDS`] defines syntax, help and effect
-//! of each.
+//! Fault commands, as used by `iodyno fault`, scenario files and records. [`COMMANDS`] defines syntax, help and
+//! effect of each.
 //!
-//! KIND is reads, writes, flushes, trims or zeroes; the default is all of them. VOLUME is a volume's number, from 0;
-//! the default is volume 0, except that `clear` clears all. In systems with arrays, the number names a device instead:
-//! `device 3`. `full` and `resize` always apply to a volume, as in `volume 3`. `access` applies to a volume that
-//! adapters present.
+//! - KIND is reads, writes, flushes, trims or zeroes. The default is all of them.
+//! - VOLUME is a volume's number, from 0. The default is volume 0, except that `clear` clears all volumes.
+//! - In systems with arrays, a number names a device instead: `device 3`. The commands `full`, `resize` and `access`
+//!   always apply to a volume, as in `volume 3`.
 
 mod effect;
 mod interface;

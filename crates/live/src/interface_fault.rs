@@ -299,7 +299,6 @@ impl SharedFaults {
         self.since.elapsed().as_nanos() as u64
     }
 
-    /// Whether no fault is listed.
     #[inline]
     pub fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Acquire)

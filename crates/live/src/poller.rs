@@ -4,9 +4,9 @@
 //! 70 µs late at p99, so the poller sets its timer early, and spins for the rest of the wait. An idle machine costs
 //! nothing.
 //!
-//! A connection's thread that polls for its client's next request may take the **lead**: it then delivers completions
-//! while it polls, so that no thread has to be woken between a request and its completion. Waking a thread takes 20 to
-//! 50 µs on a virtual machine, and somewhat less on a physical one.
+//! A connection's thread that polls for its client's next request may take the **lead**: it delivers completions in
+//! place of the poller. No thread then has to be woken between a request and its completion. Waking a thread takes 20
+//! to 50 µs on a virtual machine, and somewhat less on a physical one.
 
 use crate::counts::Looks;
 use crate::served::{Live, NEVER, Sink};

@@ -1,20 +1,20 @@
 //! A machine driven by the clock: operations enter it when they are submitted, and completions leave it when they are
 //! due in the model.
 //!
-//! No thread owns the time. The thread that waits for something advances the machine to *now*: the poller of a server
-//! (`poller.rs`), or a load generator that spins for its completion. Between two events there is nothing to do;
-//! [`Live::next_ns`] gives the time of the next event without a lock.
+//! No thread owns the time. Each thread that waits advances the machine to *now*: the poller of a server
+//! (`poller.rs`), or a load generator that spins for its completion. [`Live::next_ns`] gives the time of the next
+//! event without a lock.
 //!
-//! * **Machine time** is the real time since the start, divided by the dilation.
-//! * **A frontend's transport** takes time on the way in and out. The machine may run ahead by that time
-//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It advances only to the times of
-//!   its events, so that an operation submitted to an idle machine enters it at the time of its submission. If a
-//!   request had to wake a thread, the wake-up time is deducted from its submission time.
-//! * **Bytes** are copied when an operation is submitted, so that its completion is not delayed by a copy: a read
-//!   returns the device's content at submission, as a device may do for concurrent reads and writes. Reads of an array
-//!   are the exception: their data is copied at completion, and only into the sink's buffer.
-//! * **A power cut** fails operations in flight, and ends the clients' [attachments](Attached).
-//! * **Writes that the host refuses** do not change the machine's decisions: see `store`. While refused data remains,
+//! - Machine time is the real time since the start, divided by the dilation.
+//! - The transport of a frontend takes time on the way in and out. The machine may run ahead by that time
+//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It advances only to the times
+//!   of its events, so an operation submitted to an idle machine enters it at its submission. The time to wake a
+//!   thread for a request is deducted from the request's submission time.
+//! - The bytes of an operation are copied at its submission, so that a copy does not delay the completion. A read
+//!   thus returns the content at submission, as a device may do for concurrent reads and writes. Reads of an array
+//!   copy their data at completion, and only into the sink's buffer.
+//! - A power cut fails operations in flight, and ends the clients' [attachments](Attached).
+//! - Writes that the host refuses do not change the machine's decisions (see `store`). While refused data remains,
 //!   operations that need space in the backing file fail too.
 
 mod array_bytes;

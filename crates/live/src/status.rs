@@ -107,7 +107,7 @@ pub struct AdaptersStatus {
     pub adapters: Vec<AdapterStatus>,
     /// Whether each link between the adapters is down, by link number.
     pub aa_down: Vec<bool>,
-    /// Whether the adapters have a write cache, in use or not.
+    /// Whether the adapters have a write cache, even if write caching is off at present.
     pub has_cache: bool,
     /// Whether the cache currently works as write-back: writes are acknowledged once they are in it.
     pub caching: bool,

@@ -1,11 +1,10 @@
 //! Latency of a frontend's transport, for compensation: measured when a server starts, and tracked while it serves if
 //! a frontend can observe it.
 //!
-//! A round trip has two parts that differ from client to client: the request's way to the server's thread, and the
-//! answer's way to the client. At the end of each, the receiver is awake or must be woken. Waking takes as long as all
-//! else together, and several times as long on a virtual machine. So no single value suits both a load generator that
-//! spins and a guest that sleeps. The estimate of the client's part adapts: it converges to the median time from
-//! sending an answer to its receipt.
+//! A round trip consists of the request's way to the server's thread and the answer's way to the client. Each takes
+//! much longer if the receiver sleeps and must be woken, so no single value suits both a load generator that spins
+//! and a guest that sleeps. The estimate of the client's part adapts: it converges to the median time from sending an
+//! answer to its receipt.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -127,8 +127,8 @@ pub enum Ended {
     Running,
 }
 
-/// Resolution of the completion stamps. Completions reaped together share one stamp; each may have occurred at any
-/// time since the engine's previous poll. The stamp of a completion reaped alone is exact.
+/// Resolution of the completion timestamps. Completions reaped together share one timestamp; each may have occurred
+/// at any time since the engine's previous poll. The timestamp of a completion reaped alone is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StampQuality {

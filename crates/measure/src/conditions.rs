@@ -1,7 +1,7 @@
-//! Conditions during a cell: settings, counters and sensors of the machine and the device, read from files of the kernel
-//! before and after the cell.
+//! Conditions during a cell: settings, counters and sensors of the machine and the device, which are read from kernel
+//! files before and after the cell.
 //!
-//! The values are raw: [`verdict`](crate::verdict) interprets them. `None` and an empty list mean "unknown" or
+//! The values are raw; [`verdict`](crate::verdict) interprets them. `None` and an empty list mean "unknown" or
 //! "nothing", never "fine".
 
 use serde::{Deserialize, Serialize};

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// The targets that the user had released were purged, if possible. The text gives the outcome for each
-    /// target.
+    /// Targets were purged, as far as the user had named them for destruction and they support it. The text gives the
+    /// outcome for each target.
     Purged(String),
     /// Emulated devices were created directly in the state that a fill leaves.
     Constructed(String),
@@ -324,7 +324,7 @@ pub enum SpentOf {
     Operation,
 }
 
-/// Utilisation of the emulated machine's components of one name.
+/// Utilisation of all components of the emulated machine that have the same name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
     /// Name of the component, such as `flash channels`.

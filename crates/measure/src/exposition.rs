@@ -1,5 +1,5 @@
-//! Metrics as text, in the two formats that Prometheus scrapes: metric families, their samples, and latency histograms
-//! with exemplars. The unit of a family is the end of its name: `_seconds`, `_bytes` or `_ratio`.
+//! Metrics as text, in the two formats that Prometheus scrapes: metric families, their samples, and latency
+//! histograms with exemplars. The name of a family ends with its unit: `_seconds`, `_bytes` or `_ratio`.
 
 use crate::Histogram;
 use std::collections::BTreeMap;
@@ -122,8 +122,8 @@ impl Exposition {
         }
     }
 
-    /// Adds latency histograms, converted from ns to seconds. A stored bucket counts towards an exported bucket
-    /// if its middle lies below the upper bound; all its values are within 0.4 % of the middle.
+    /// Adds latency histograms, converted from ns to seconds. A stored bucket counts towards an exported bucket if
+    /// the stored bucket's middle, which is within 0.4 % of all its values, lies below the upper bound.
     pub fn histogram(&mut self, name: &str, help: &str, all: &[LatencySample<'_>]) {
         if all.is_empty() {
             return;

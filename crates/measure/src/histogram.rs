@@ -328,7 +328,6 @@ pub struct Bucket {
     pub low_ns: u64,
     /// Width of the bucket, ns; at least 1.
     pub width_ns: u64,
-    /// Number of values in the bucket.
     pub count: u64,
 }
 

@@ -1,9 +1,9 @@
-//! Metrics by name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each for all kinds of operation or for one
-//! (`read.p99`). Computes the value of a metric for a cell, or for a cell and its repeats together.
+//! Metrics by name: `iops`, `bandwidth`, `mean`, `p50` to `p99.999`, `max`, each for all kinds of operation or for
+//! one (`read.p99`). Computes the value of a metric for a cell, or for a cell and its repeats together. Thresholds
+//! ([`crate::threshold`]) and comparisons of runs use these names.
 //!
-//! Thresholds ([`crate::threshold`]) and comparisons of runs use these names. Rates add up over kinds; latencies are
-//! never mixed, so a latency without a kind stands for one figure per kind in the cell. A figure with too few samples
-//! has no value, but a reason.
+//! Rates add up over kinds of operation, but latencies are never mixed: a latency metric without a kind has one value
+//! per kind in the cell. A metric with too few samples has no value; a reason takes its place.
 
 use crate::histogram::EXCEEDANCES_MIN;
 use crate::statistics::compare::Better;

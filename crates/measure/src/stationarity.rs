@@ -94,7 +94,7 @@ pub struct Swing {
 /// Stalls, changes of throughput and periodic swings found in a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stationarity {
-    /// Stalls, in order.
+    /// Stalls, in order of time.
     pub stalls: Vec<Stall>,
     /// Largest step of the throughput, or its trend; None if there is neither.
     pub shift: Option<Shift>,

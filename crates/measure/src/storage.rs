@@ -1,6 +1,5 @@
-//! The storage below a target, and the number of a cell's bytes that reached it.
-//!
-//! `targets` and `run` fill it in; [`verdict`](crate::verdict) interprets it.
+//! The storage below a target, and the number of a cell's bytes that reached it. `targets` and `run` record it;
+//! [`verdict`](crate::verdict) interprets it.
 
 use serde::{Deserialize, Serialize};
 
@@ -101,7 +100,7 @@ pub enum StorageEnd {
     Device,
     /// A local server process or an unknown layer, behind which there may be any disk or a network.
     Served,
-    /// Another machine, or the host of this virtual machine; its bytes cannot be counted here.
+    /// Another machine, or the host of this virtual machine. Bytes that reach it can't be counted here.
     Remote,
     /// A server that reports that it emulates a device.
     Emulated,

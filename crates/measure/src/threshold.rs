@@ -7,10 +7,12 @@
 //! read: bandwidth>=1GB/s     the same as read.bandwidth>=1GB/s
 //! ```
 //!
-//! A threshold is judged on cells, not on operations, with one outcome for each figure that it covers. Repeats of a
-//! cell are judged together, and for several targets the merged cell. A threshold holds only if it was *shown* to hold.
-//! It does not hold for a percentile with too few samples, for a cell that is INVALID, or for a name that no cell has;
-//! the outcome then states the reason. If its limit lies within the 95 % interval of the figure, the outcome is close.
+//! A threshold is judged on cells, with one outcome for each figure that it covers. Repeats of a cell are judged
+//! together. For several targets, the merged cell is judged.
+//!
+//! A threshold holds only if it was *shown* to hold. It does not hold for a percentile with too few samples, for a
+//! cell that is INVALID, or for a name that no cell has; the outcome then states the reason. The outcome is close if
+//! the limit lies within the 95 % confidence interval of the figure.
 
 mod certainty;
 
@@ -75,7 +77,6 @@ pub struct Threshold {
     pub value: f64,
 }
 
-/// Error of parsing a threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThresholdError {
     text: String,

@@ -1,11 +1,12 @@
 //! Adaptive busy polling of a socket, for both client and server, before the thread sleeps.
 //!
-//! The peer answers within microseconds. Waking a thread takes longer, several times as long on a virtual machine, and
-//! the peer pays for it too, since it does the waking. With many requests in flight, two ends that sleep take turns,
-//! while two that poll work in parallel. So a thread whose last waits were short polls first. The polling time adapts
-//! like the kernel's halt polling (`virt/kvm/kvm_main.c`): it grows after a short wait, and is reset to zero after a
-//! long one. At most half of the processors poll at a time, and polling threads yield to others. A thread without
-//! permission to poll yields and polls once, because on few processors the peer may send more once it has run.
+//! The peer answers within microseconds, while waking a thread takes longer and costs the peer time too. Two ends
+//! that sleep take turns; two that poll work in parallel.
+//!
+//! The polling time adapts like the kernel's halt polling (`virt/kvm/kvm_main.c`): it grows after a short wait, and
+//! is reset to zero after a long one. At most half of the processors poll at a time, and polling threads yield to
+//! others. A thread that is not allowed to poll yields and polls once, because on few processors the peer may send
+//! more once it has run.
 
 use std::io;
 use std::sync::LazyLock;

@@ -1,16 +1,15 @@
 //! NBD, the network block device protocol, implemented from its public document in three layers:
 //!
-//! * [`wire`]: the protocol as types and state machines, without sockets, for both sides;
-//! * [`server`]: serves any [`Export`]; [`ram`] is one;
-//! * [`client`]: many requests in flight on one connection, for a load generator.
+//! - [`wire`] expresses the protocol as types and state machines, without sockets, for both sides.
+//! - [`server`] serves any [`Export`], such as a RAM disk ([`ram`]).
+//! - [`client`] keeps many requests in flight on one connection, for a load generator.
 //!
-//! Other protocols can use the sockets with or without TLS: [`server::Listener`], [`stream`].
+//! Other protocols can use the sockets, with or without TLS: [`server::Listener`], [`stream`].
 //!
 //! This crate imports nothing from the workspace and contains no measurement or emulation.
 //!
-//! **Unsafe code** is in three places, each with its reason: system calls on memory that others change (`syscalls`),
-//! the RAM disk's mapping (`ram`), and buffers passed between these and an export or client (`server::export`,
-//! `client`).
+//! **Unsafe code** is in three places: system calls on memory that others change (`syscalls`), the RAM disk's mapping
+//! (`ram`), and buffers that an export or client passes to these (`server::export`, `client`).
 
 mod busy_poll;
 pub mod client;

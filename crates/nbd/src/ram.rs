@@ -1,16 +1,14 @@
 //! A RAM disk to serve: sparse, shared by all its connections.
 //!
-//! **Concurrent access to the same bytes.** The protocol leaves the outcome open, but in Rust it must not be undefined
-//! behaviour. The memory consists of words, touched only by relaxed atomic loads and stores of whole words (a write to
-//! part of a word merges it in), and by system calls that send from it or receive into it. So after concurrent writes,
-//! each byte comes from one of them. There is no lock.
+//! **Concurrent access to the same bytes.** After concurrent writes, each byte comes from one of them. There is no
+//! lock: the memory is accessed only by relaxed atomic loads and stores of whole words, and by system calls that send
+//! from it or receive into it.
 //!
 //! **Allocation** is tracked in chunks of 64 KiB, one bit each. A bit is set after the data is written, and cleared
-//! before the memory is freed. So a chunk marked as a hole reads as zeroes whatever the order of concurrent requests,
-//! also around a later partial write.
+//! before the memory is freed. A chunk that is marked as a hole therefore always reads as zeroes.
 //!
-//! A write of more than 16 KiB that its client abandons half-sent may be applied in part, as on a disk that loses
-//! power: it was never acknowledged.
+//! A write of more than 16 KiB whose client disconnects in the middle may be applied in part, as on a disk that loses
+//! power.
 
 use crate::server::{Answer, Export, Io, Peer, Place, Session, Words};
 use crate::wire::{CmdFlags, Command, Errno, Info, Kind, STATE_HOLE, STATE_ZERO};

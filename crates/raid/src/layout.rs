@@ -111,7 +111,6 @@ impl Layout {
         Self { rotation, ..self }
     }
 
-    /// RAID level for which the layout was created.
     pub fn level(&self) -> Level {
         self.level
     }

@@ -7,7 +7,6 @@ use std::fmt;
 pub struct MemberSet(u64);
 
 impl MemberSet {
-    /// The empty set.
     pub const NONE: Self = Self(0);
 
     /// Returns the set with `member` added.
@@ -22,7 +21,6 @@ impl MemberSet {
         Self(self.0 & !(1 << member))
     }
 
-    /// Returns whether the set contains the member with this number.
     pub const fn contains(self, member: usize) -> bool {
         self.0 >> member & 1 == 1
     }

@@ -1,36 +1,34 @@
 //! Plans: the member reads and writes of a host's read or write within one stripe of a complete or degraded array.
 //! [`parity`](crate::parity) computes the bytes.
 //!
-//! A range of a stripe's data begins within one strip and ends within another. It cuts the strips into up to three
-//! **rows**, which are ranges of offsets. Within a row, each strip is either entirely in the range or not at all.
-//! Example: a range that begins in the middle of strip 0 and ends a quarter into strip 2:
+//! A range of a stripe's data cuts the strips into up to three **rows**. A row is a range of offsets in which each
+//! strip is either entirely in the range or not at all. Example: a range that begins in the middle of strip 0 and
+//! ends a quarter into strip 2:
 //!
 //! ```text
-//!  offsets        strip 0   strip 1   strip 2   strip 3
-//!  0 to 1/4                  wanted    wanted             row 0
-//!  1/4 to 1/2                wanted                       row 1
-//!  1/2 to 1       wanted     wanted                       row 2
+//! offsets        strip 0   strip 1   strip 2   strip 3
+//! 0 to 1/4                  wanted    wanted             row 0
+//! 1/4 to 1/2                wanted                       row 1
+//! 1/2 to 1       wanted     wanted                       row 2
 //! ```
 //!
-//! Each row of a write has a [`Method`]. If no data member is missing, all rows use the method that
-//! needs fewer member operations; a tie goes to read-modify-write. If data members are missing, the
-//! method of each row is forced: reconstruct-write if all missing strips are written,
-//! read-modify-write if none is, recovery otherwise. Adjoining accesses of a member are merged.
+//! Each row of a write has a [`Method`]. If no data member is missing, all rows use the method that needs fewer
+//! member operations; a tie goes to read-modify-write. If data members are missing, each row has only one possible
+//! method: reconstruct-write if all missing strips are written, read-modify-write if none is, recovery otherwise.
 //!
 //! # Power cuts between the writes of a plan
-//! The members' writes are not atomic together. A power cut may leave each of them complete, partial or not begun.
+//! The writes to members are not atomic together. A power cut may leave each of them complete, partial or not begun.
 //! Afterwards, within the plan's rows:
-//! * each written strip holds old or new sectors, or both: undefined, as after any cut of a write;
-//! * copies (RAID 1, 10) may differ until they are resynced: reads may return one, then the other;
-//! * P and Q may contradict the data: strips that were not written are intact as long as no data
-//!   member is missing, and undefined once their own member is lost (the write hole). A resync, which
-//!   computes parity from the data, closes it if it finishes before a member is lost;
-//! * a data strip whose member is already missing exists only through parity. It is undefined at once, whether it was
-//!   written or not, even with RAID 6 and one data member missing: P and Q may contradict each other.
+//! - Each written strip has old sectors, new sectors, or both.
+//! - Copies (RAID 1, 10) may differ until they are resynced. Reads may return either copy.
+//! - P and Q may contradict the data until a resync computes them from the data. If a data member is lost before
+//!   that, even its unwritten strips become undefined (the write hole).
+//! - A data strip whose member is already missing exists only through parity. It becomes undefined at once, whether
+//!   it was written or not. This is so even in RAID 6 with one data member missing, because P and Q may contradict
+//!   each other.
 //!
-//! A full-stripe write has no unwritten strips, so only the last point adds to the damage: the strip of a missing
-//! member may then be neither old nor new. If only parity members are missing, only the written strips stay
-//! undefined.
+//! After a full-stripe write, the only damage beyond the written strips is therefore the strip of a missing member.
+//! If only parity members are missing, only the written strips are undefined.
 
 use crate::layout::{Layout, Place, Role, Stripe};
 use crate::level::Level;

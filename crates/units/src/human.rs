@@ -71,8 +71,8 @@ pub fn throughput(bytes_per_s: f64) -> String {
     )
 }
 
-/// Formats an interval from its formatted ends, of which None is unbounded: `76.9 to 77.3 µs`, `900 µs to 1.20 ms`,
-/// `77.3 µs or less`. The unit appears once if both ends have the same.
+/// Formats an interval from its formatted ends (`None`: unbounded): `76.9 to 77.3 µs`, `900 µs to 1.20 ms`, `77.3 µs
+/// or less`. The unit appears once if both ends have the same.
 pub fn between(low: Option<&str>, high: Option<&str>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => match (low.split_once(' '), high.split_once(' ')) {

@@ -1,6 +1,5 @@
-//! Basic types of all other crates: operations; bytes, times and rates with their text forms; preconditions of
-//! emulated devices and options of cloud volumes; verifiable content; the format of dm-log-writes; suggestions for
-//! mistyped names; cleaning of foreign text; and the named random streams that make a seed replay.
+//! Basic types that all other crates share: I/O operations; sizes, times and rates with their text forms; options of
+//! emulated devices; verifiable content; and the named random streams by which a seed replays a run.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time is a `u64` of
 //! nanoseconds and a size a `u64` of bytes. Only this crate parses or prints text with units.

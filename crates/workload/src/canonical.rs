@@ -1,9 +1,9 @@
 //! Writes a specification as a workload file, in two forms. The stored form has every key, except sparse keys
-//! (`keys.rs`) with their default value. Later versions can read it, and apply the rules again. The short form is for
-//! people.
+//! (`keys.rs`) with their default value. Later versions read the stored form, and apply the rules again. The short
+//! form is for people.
 //!
-//! With serde, a [`Spec`] becomes a structure with the keys of the stored form. A format that rounds numbers would
-//! change shares, such as JSON read by serde_json without its `float_roundtrip`.
+//! With serde, a [`Spec`] is serialised as the keys of the stored form. The serialisation format must not round
+//! numbers, because that would change shares: JSON read by serde_json needs `float_roundtrip`.
 
 use iodyno_catalog::FileError;
 use serde::de::Error as _;

@@ -1,6 +1,6 @@
 //! The specification of one cell: a workload with a name, a seed, a maximum number of failures and, for emulated
-//! devices, an initial state. A method or a list of cells creates the specification. The driver gets it unchanged, in a
-//! plan that adds targets and engines.
+//! devices, an initial state. A method or a list of cells creates the specification, and the driver receives it
+//! unchanged.
 
 use crate::{ActiveRange, Edge, Percent, Replay, Spec, WorkerIndex};
 use iodyno_units::Precondition;
@@ -20,10 +20,10 @@ pub struct CellSpec {
     pub seed: u64,
     /// Index of this repeat of the cell, from 0.
     pub repeat: u32,
-    /// Number of passes of a cell that fills or verifies the target; None: any other cell. Each pass writes, or reads,
-    /// the whole active range of each target, regardless of the workload's limits. Such a workload only writes or only
-    /// reads, with one block size and a shared sequential cursor, so that the number of completed operations proves
-    /// full coverage.
+    /// Number of passes of a cell that fills or verifies the target; None: any other cell. Each pass writes, or
+    /// reads, the whole active range of each target, regardless of the workload's limits. The workload must have one
+    /// kind of operation, one block size and a shared sequential cursor, so that the number of completed operations
+    /// proves full coverage.
     pub fill_passes: Option<u8>,
     /// Length of one interval of the time series, ns; None: chosen from the length of the cell.
     pub interval_ns: Option<u64>,

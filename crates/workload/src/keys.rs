@@ -1,7 +1,9 @@
-//! The keys of a workload file: one table, the source of the schema, the reader ([`read`]) and the writer
-//! (`keys/text.rs`). A row names a key, the form of its value, and its field of [`Spec`]. The stored form has the keys in
-//! the order of the rows. `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` the limits, for files and
-//! flags alike. The defaults that depend on other keys are in `from_file.rs`.
+//! The keys of a workload file, in one table that defines the schema, the reader ([`read`]) and the writer
+//! (`keys/text.rs`). A row names a key, the form of its value, and its field of [`Spec`]. The stored form has the
+//! keys in the order of the rows.
+//!
+//! `docs/formats/workload.md` defines the meaning of the keys, `rules.rs` their limits, and `from_file.rs` the
+//! defaults that depend on other keys.
 
 mod addresses;
 mod field;

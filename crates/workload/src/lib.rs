@@ -1,16 +1,17 @@
 //! Workloads: a specification that can't be invalid, and the stream of operations, arrivals and content that follows
 //! from it and a seed.
 //!
-//! A workload file becomes a [`Spec`] (or a [`Group`] of names). A [`Spec`], a seed and the [`Geometry`] of a target
-//! give each worker a [`Stream`] of operations, the [`WorkloadSource`] that provides each operation at its time, and
-//! a [`Filler`] for the content of writes. The other origin of operations is a [`trace::Trace`], from which
-//! [`Replay`] makes a [`TraceSource`]. A [`CellSpec`] is a [`Spec`] with the other properties of a cell. A worker
-//! accesses its operations only through the trait [`Source`].
+//! - A workload file becomes a [`Spec`], or a [`Group`] of names.
+//! - A [`CellSpec`] combines a [`Spec`] with a seed and the other properties of a cell.
+//! - From a [`Spec`], a seed and the [`Geometry`] of a target, each worker gets a [`Stream`] of operations, a
+//!   [`WorkloadSource`], which provides each operation at its time, and a [`Filler`] for the content of writes.
+//! - [`Replay`] issues the operations of a [`trace::Trace`] instead, through a [`TraceSource`].
+//! - A worker accesses its operations only through the trait [`Source`].
 //!
-//! **Invariants:** the crate reads no clock, does no I/O, and starts no threads. From one seed every stream is the
-//! same on every machine, target and engine: logarithms and powers come from `libm` in pure Rust, random numbers from
-//! the named streams of `units`. A worker's stream depends on its number among all workers of the run, but not on how
-//! many of them run in this process. Nothing on the way to the next operation allocates, locks, logs or formats.
+//! **Invariants:** the crate reads no clock, does no I/O, and starts no threads. A seed gives the same streams on
+//! every machine, target and engine: logarithms and powers come from `libm` in pure Rust, random numbers from the
+//! named streams of `units`. A worker's stream depends on its number among all workers of the run, but not on how
+//! many of them run in this process. The path to the next operation never allocates, locks, logs or formats.
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,16 @@
-//! Pacing: when the next operation of a workload is due, in a closed loop, with think time, or in
-//! an open loop. Reads no clock and does no I/O: it takes the time and returns a step, so the same
-//! pacing drives threads in real time and machines in virtual time.
+//! Pacing: decides when the next operation of a workload is due, in a closed loop, with think time, or in an open
+//! loop. It is given the time and returns a step, without a clock or I/O, so the same pacing drives threads in real
+//! time and machines in virtual time.
 //!
-//! * **Closed loop**: a new operation as soon as one of the `depth` slots is free. With a think time, each slot acts as
-//!   an independent user who thinks after each completion, while the operations of other users stay in flight.
-//! * **Open loop**: operations are due on an absolute schedule that nothing delays. One that finds no free slot is
-//!   submitted late, and its response time still counts from when it was due.
+//! - A **closed loop** issues a new operation as soon as one of the `depth` slots is free. With a think time, each
+//!   slot acts as an independent user who thinks after each completion, while the operations of other users stay in
+//!   flight.
+//! - An **open loop** issues operations on an absolute schedule that nothing delays. An operation that finds no free
+//!   slot is submitted late; its response time still counts from its due time.
 //!
 //! In both loops a worker may *pause* (fio's `thinktime`): after a number of operations, or a time, it waits until
-//! all have completed, and then thinks. It may also keep its operations in *proportion* to those of others (fio's
-//! `flow`).
+//! all its operations have completed, and then thinks. It may also keep the number of its operations in *proportion*
+//! to that of other workers (fio's `flow`).
 
 use crate::arrivals::Arrivals;
 use crate::spec::{ArrivalKind, Spec};

@@ -104,7 +104,6 @@ impl fmt::Display for Edge {
 /// alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActiveRange {
-    /// Start of the active range on the target.
     pub start: Edge,
     /// End of the active range (exclusive), or its length if `is_length` is set.
     pub end: Edge,

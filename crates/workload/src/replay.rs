@@ -1,10 +1,11 @@
-//! A trace as a source of operations: when each is due, and where on the target it goes.
+//! A trace as a source of operations: when each is due, and where on the target it goes. Operations are always issued
+//! in the trace's order. Of n workers, each takes every n-th operation.
 //!
-//! Replay by time is an open loop: an operation is due at its time in the trace, whatever has completed, and the
-//! times are absolute, so that nothing drifts. Replay as fast as possible is a closed loop. With think time, each
-//! operation waits until as many operations have completed as in the trace, and then for the trace's think time.
-//!
-//! Operations are always issued in the trace's order. Of n workers, each takes every n-th operation.
+//! - Replay by time is an open loop: an operation is due at its time in the trace, whatever has completed. The times
+//!   are absolute, so nothing drifts.
+//! - Replay as fast as possible is a closed loop.
+//! - Replay with think time waits, before each operation, until as many operations have completed as in the trace,
+//!   and then for the trace's think time.
 
 use crate::source::{Issue, Next, Outcome, Source, SourceEnd};
 use crate::spec::{Content, MAX_DEPTH, MAX_THREADS, Percent, Spec};
@@ -56,7 +57,6 @@ pub enum Fit {
 /// A trace, and how its operations are issued again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// The trace whose operations are issued.
     pub trace: Arc<Trace>,
     /// When the operations of the trace are due.
     pub timing: Timing,

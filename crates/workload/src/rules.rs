@@ -1,5 +1,5 @@
-//! Validation rules for a specification from any origin: a file, a stored run or flags. There is
-//! one set of rules; a fault names its key, and a file's reader knows the key's position.
+//! Validation rules for a specification. The same rules apply to all origins: a file, a stored run or flags. A fault
+//! names its key; a file's reader adds the key's position.
 
 mod addresses;
 

@@ -1,13 +1,13 @@
 //! The source of a worker's operations: the trait, and its implementation for a workload file.
 //!
-//! A source provides the next operation and its time, and is notified of each completion. It reads no clock and does
-//! no I/O: the worker passes it the time. So one source drives an engine in real time and a machine in virtual time.
+//! A source provides the next operation and its time, and is notified of each completion. The worker passes it the
+//! time, so the same source drives an engine in real time and a machine in virtual time.
 //!
-//! **Determinism.** A source may depend only on its seed, its worker's number, and the times and completions that it
-//! receives, but not on the number of workers in this process or the order in which they run. Sources of several
-//! workers may share state (a sequential cursor, the tail of a log). Then only the union of their operations is
-//! determined, as far as it depends on that state alone; the workers' timing decides which worker issues which
-//! operation. In virtual time this is deterministic, too: workers with equal times run in the order of their numbers.
+//! **Determinism.** A source depends only on its seed, its worker's number, and the times and completions that it
+//! receives. It must not depend on the number of workers in this process or on the order in which they run. If
+//! sources of several workers share state (a sequential cursor, the tail of a log), only the union of their
+//! operations is fixed; the workers' timing decides which worker issues which operation. Virtual time fixes this too:
+//! workers with equal times run in the order of their numbers.
 
 use crate::pacing::{Flow, Pacing, Step};
 use crate::spec::Spec;

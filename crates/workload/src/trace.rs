@@ -1,10 +1,10 @@
-//! A trace: operations with the times at which they were issued, in memory. [`TraceBuilder`] takes them from a reader
-//! of a format, in any order; [`summary`](Trace::summary) has statistics of a trace, and [`Replay`](crate::Replay)
-//! issues it again.
+//! A trace: operations with the times at which they were issued, in memory. [`TraceBuilder`] accepts them in any
+//! order from the reader of a format. [`Trace::summary`] returns statistics. [`Replay`](crate::Replay) issues the
+//! operations again.
 //!
-//! An operation takes 24 bytes: 2.4 GB for 100 million. A trace is held in memory rather than read during the replay:
-//! a reader would take a processor from the workers, and cause I/O on what may be the measured storage.
-//! [`TraceBuilder::new`] takes the maximum number of operations.
+//! An operation takes 24 bytes: 2.4 GB for 100 million. A trace is not read during the replay, because the reader
+//! would take a processor from the workers, and might cause I/O on the measured storage. [`TraceBuilder::new`] takes
+//! the maximum number of operations.
 
 mod summary;
 

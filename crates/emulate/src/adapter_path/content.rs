@@ -1,6 +1,8 @@
-//! Content of volumes behind RAID adapters, if the emulation stores content. A cached unit's content is in the write
-//! cache, other units' content is on the devices. If the caller of the library stores the bytes, it keeps a separate
-//! store for each volume's cache; units then have identifiers only during an operation.
+//! Content of the units in a RAID adapter's write cache, if the emulation stores content. The devices store the
+//! content of all other units.
+//!
+//! If the caller of the library stores the bytes, it keeps a separate store for each volume's cache. The cache then
+//! has identifiers of bytes only while an operation is in progress.
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;

@@ -420,8 +420,9 @@ impl AdapterPath {
         &mut pair(core).adapters[at]
     }
 
-    /// Returns the time at which an operation's data has crossed both the adapter's PCIe slot (at
-    /// `end_ns`) and the link between the adapters. Equals `end_ns` unless the data is forwarded.
+    /// Returns the time at which an operation's data has reached the adapter that serves the path. The data crosses
+    /// the PCIe slot of the host's adapter until `end_ns` and, if the operation is forwarded, also the link between
+    /// the adapters.
     fn forwarded_ns(&self, core: &mut Core, slot: u32, len: u32, end_ns: u64) -> u64 {
         let (now_ns, at) = (core.now, Holder::of(&core.slab[slot]).at);
         let is_read = core.slab[slot].kind == OpKind::Read;

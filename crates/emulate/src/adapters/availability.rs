@@ -1,15 +1,16 @@
-//! Availability after the loss of adapters, links and batteries: which adapter serves a path, whether it may cache
-//! writes, and which adapters hold the content of a cache. `adapter_path::failover` handles the operations of a lost
+//! Availability of adapters after losses and failures: decides which adapter serves a path, whether it may cache
+//! writes, and which adapters have a copy of each cache. `adapter_path::failover` handles the operations of a lost
 //! adapter.
 //!
-//! * A pair mirrors each write over an AA (adapter-to-adapter) link, so either adapter can take over all paths with
+//! - A pair mirrors each write over an AA (adapter-to-adapter) link, so either adapter can take over all paths with
 //!   the cache.
-//! * While both adapters are present but not connected, or a battery has failed, writes are acknowledged only once they
-//!   are on the devices, and the caches are destaged. An adapter whose partner is lost continues to cache alone.
-//! * An adapter that comes back receives the cached data before it serves again. A replacement begins empty.
-//! * Data that no adapter holds any more is lost. It is reported as unreadable until it is rewritten.
-//! * While both adapters are connected, both hold all cached data. Only then can the optimized adapter of a path be
-//!   changed; the path's cached data moves with it.
+//! - Write caching stops, and the caches are destaged, while both adapters are present but not connected, or while a
+//!   battery has failed.
+//! - An adapter whose partner is lost continues to cache writes alone.
+//! - A returning adapter receives the cached data before it serves again. A replacement begins with an empty cache.
+//! - Data of which no adapter has a copy is lost. It is unreadable until it is rewritten.
+//! - The optimized adapter of a path can change only while both adapters are connected, because both then have all
+//!   cached data. The path's cached data moves with it.
 
 use super::{Cache, Pair, PathUnits};
 use crate::content_event::UNIT_BYTES;
@@ -41,7 +42,7 @@ pub struct AdaptersState {
     pub adapters: Vec<AdapterState>,
     /// For each link between the adapters, whether it is down.
     pub links_down: Vec<bool>,
-    /// Whether the adapters have a write cache, in use or not.
+    /// Whether the adapters have a write cache, even if write caching is off at present.
     pub has_cache: bool,
     /// Whether writes are acknowledged once they are in the cache (write-back), rather than on the devices.
     pub is_caching: bool,
@@ -49,11 +50,11 @@ pub struct AdaptersState {
     pub is_mirrored: bool,
     /// Dirty bytes in the caches, including refused ones. Mirrored copies are not counted.
     pub dirty_bytes: u64,
-    /// Dirty bytes that the devices refused during a destage, and that wait for a retry.
+    /// Dirty bytes that devices refused during a destage. Their destage will be retried.
     pub refused_bytes: u64,
     /// Numbers of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Numbers of the volumes without an access state. The primary adapter is optimized for these volumes.
+    /// Numbers of the volumes without an access state, which the primary adapter serves.
     pub cleared: Vec<u32>,
 }
 

@@ -1,10 +1,12 @@
 //! An array: turns each operation into operations on its members, stripe by stripe, and reconstructs data of missing
 //! members from the others.
 //!
-//! An operation is split at stripe borders. Each piece is an internal request with a plan ([`iodyno_raid::Plan`]):
-//! reads of members first, then parity, then writes. Writes to a stripe with parity are serialized, because each
-//! write computes parity from the data of the previous one; so are writes to the same sectors of mirrored copies. The
-//! members of an array with parity must either all read zeroes where they were trimmed, or all ignore trims.
+//! An operation is split at stripe borders. Each piece is an internal request with a plan ([`iodyno_raid::Plan`]): it
+//! reads from members, computes parity, and writes to members.
+//!
+//! Writes to a stripe with parity are serialized, because each computes parity from the data of the previous one.
+//! Writes to the same sectors of mirrored copies are serialized too. Members of an array with parity must treat trims
+//! alike: either trimmed ranges read as zeroes on all members, or all members ignore trims.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,9 +1,9 @@
-//! Schedules the restoration of rows: the rebuild of a member onto another device, from its first sector to its last at
-//! a set rate, and a scrub of all stripes. A spare, if available, replaces a lost member.
+//! Schedules the restoration of rows: rebuilds of members and scrubs of all stripes. A spare, if available, replaces
+//! a lost member.
 //!
-//! A member being rebuilt gets all writes from the beginning, but is read only up to the cursor. A power cut resets the
-//! cursor to its position at the last flush. At the end the member's writes are made durable, and it is a regular
-//! member again.
+//! A rebuild writes a member from its first sector to its last at a set rate. The member gets all writes from the
+//! beginning, but is read only up to the cursor. A power cut resets the cursor to its position at the last flush. At
+//! the end a flush makes the member's data durable.
 
 use super::{Array, Purpose};
 use crate::core::Core;

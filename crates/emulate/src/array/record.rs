@@ -1,12 +1,15 @@
 //! The record of rows that a power cut may leave inconsistent: parity that contradicts the data, or copies that
-//! differ. Like md's write-intent bitmap, the record is stored on the members. Unlike it, updates take no time, and
-//! the record exists only if the emulation stores content. A row enters the record before it is written. It leaves
-//! the record when a flush that began after the row's last write succeeds, or when a FUA write of the row ends.
+//! differ. It is stored on the members, like md's write-intent bitmap, but its updates take no time. It exists only
+//! if the emulation stores content.
+//!
+//! A row enters the record before it is written. It leaves the record when a flush that began after the row's last
+//! write succeeds, or when a FUA write of the row ends.
 //!
 //! A journal in non-volatile memory also stores the written values, which are written again when the power returns.
-//! Its size is unlimited. Without a journal, a power cut loses the data that a recorded row has on a missing member,
-//! because the row's parity may be inconsistent (the write hole). Such data is reported as lost instead of being
-//! reconstructed.
+//! Its size is unlimited.
+//!
+//! Without a journal, the parity of a recorded row may be inconsistent after a power cut. If a member is missing, the
+//! row's data on this member is then reported as lost, not reconstructed (the write hole).
 
 use super::content::units_in;
 use super::{Array, Phase, Purpose, UNIT_SECTORS, units_of};

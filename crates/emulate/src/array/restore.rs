@@ -1,7 +1,7 @@
 //! Restores rows of a stripe for a resync, rebuild or scrub: reads the available data of the rows, recovers the rest,
-//! and writes what is missing or inconsistent. A resync of copies makes them equal to the first readable one; a
-//! resync of parity computes it from the data. Rows that can't be recovered are zeroed, and reported as lost until
-//! they are rewritten.
+//! and writes what is missing or inconsistent. A resync overwrites mirrored copies with the first readable copy, and
+//! recomputes parity from the data. Rows that can't be recovered are zeroed, and reported as lost until they are
+//! rewritten.
 
 use super::{Array, Piece, Purpose, UNIT_SECTORS};
 use crate::core::Core;

@@ -33,7 +33,7 @@ pub struct ArrayState {
     pub missing: MemberSet,
     /// Member being rebuilt, and its rebuilt fraction (0 to 1); `None` without a rebuild.
     pub rebuilt: Option<(usize, f64)>,
-    /// Number of runs of rows that are being resynced after a power cut.
+    /// Number of ranges of rows that are being resynced after a power cut.
     pub resyncs: u32,
     /// Whether a scrub is in progress.
     pub scrubs: bool,

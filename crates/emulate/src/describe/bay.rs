@@ -1,4 +1,4 @@
-//! Mounting and power draw of a device: `[bay]` and `[power]` of its file. Without effect on timing.
+//! Mounting and power draw of a device: `[bay]` and `[power]` of its file. They don't affect timing.
 
 /// Type of bay or slot that a device occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

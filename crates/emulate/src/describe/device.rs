@@ -20,7 +20,7 @@ use crate::spec::{
 /// A device as described by a device file: its parameters, with summary, bay and power.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedDevice {
-    /// Parameters for the emulator. For a class of cloud volumes: of the volume with the default size.
+    /// Parameters for the emulator. For a class of cloud volumes: those of a volume of the default size.
     pub device: Device,
     /// One-line description from the file.
     pub summary: String,
@@ -124,8 +124,8 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     Ok(DescribedDevice { device, summary, default_host, bay, class, power, parameters })
 }
 
-/// Reads the size limits and rate limits of a device, and records violations of their rules. `parameters` stays
-/// empty.
+/// Reads the size limits and rate limits of a device, and records violations of their rules. Leaves the field
+/// `parameters` empty.
 fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
     let class = |sizes_bytes| VolumeClass {
         sizes_bytes,

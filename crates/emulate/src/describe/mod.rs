@@ -1,9 +1,8 @@
 //! Device and system files: conversion of TOML text to checked values, with the source of every parameter.
 //!
-//! [`device`] and [`system`] convert a parsed file, or return all its errors, each at its position. `schema` lists the
-//! tables and keys, which `catalog` reads. `rules` has the named rules, which relate several values.
-//! [`System::populate`] places devices in a server; [`DescribedSystem::error`] locates the rules that it violates in
-//! the system's file.
+//! [`device`] and [`system`] convert a file, or return all its errors with their positions. `schema` declares the
+//! tables and keys. `rules` has the rules that relate several values. [`System::populate`] places devices in a
+//! server; [`DescribedSystem::error`] finds the position of a violated rule in the system's file.
 //!
 //! The caller finds the file and resolves the names in it (`host`, `device`); this module opens no files.
 //!

@@ -1,4 +1,4 @@
-//! Placement of devices in a server: evenly over its sockets, within its rules.
+//! Placement of devices in a server: evenly over its sockets, subject to the server's rules.
 //!
 //! Flash DIMMs share memory channels, so they are spread evenly over the sockets, independently of other devices.
 
@@ -6,8 +6,8 @@ use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
 use crate::spec::{Adapters, Device, Host, Kind, Preconditioned, System};
 
 impl System {
-    /// Builds a server with the given devices, in this order, each with its initial state. The i-th
-    /// flash DIMM is attached to socket i mod S of S sockets, and so is the i-th other device.
+    /// Builds a server with the given devices, in this order, each with its initial state. Flash DIMMs are attached
+    /// to the sockets in turn, and so are all other devices.
     ///
     /// # Errors
     /// All violated rules about the devices that a system accepts.

@@ -1,6 +1,6 @@
-//! Classes of cloud volumes: a volume's limits follow from its size and its provisioned rates. The file of a class
-//! contains rules in place of constants (`{ per_gib = 3, at_most = 16000, from = "…" }`). The size and the rates are
-//! options in a target's name ([`VolumeOptions`]).
+//! Classes of cloud volumes, whose limits depend on size and provisioned rates. The file of a class contains rules in
+//! place of constants (`{ per_gib = 3, at_most = 16000, from = "…" }`). The user chooses size and rates by options in
+//! a target's name ([`VolumeOptions`]).
 
 use crate::spec::{Counted, Credits, Limit, LimitOf};
 use iodyno_catalog::{Entry, Parameter, Record};
@@ -149,11 +149,11 @@ pub struct VolumeClass {
 /// Range in which a volume's rate can be provisioned, in the unit of the option, such as MB/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provisioned {
-    /// Minimum that can be provisioned.
+    /// Lowest rate that the option accepts.
     pub least: u64,
     /// Rate if the option is absent.
     pub default: u64,
-    /// Maximum that can be provisioned.
+    /// Highest rate that the option accepts.
     pub most: u64,
     /// Factor from the option's unit to operations or bytes per second: 1,000,000 for an option in MB/s.
     pub unit: u64,

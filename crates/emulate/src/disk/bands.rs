@@ -1,16 +1,16 @@
 //! The bands of a shingled disk: decides whether a write goes to the media cache or to its band, and which band is
 //! cleaned.
 //!
-//! A write is split at band boundaries. A part that is a whole band, and the parts of a sequential run from the first
-//! band boundary that it crosses, go to the band. All other parts go to the media cache.
+//! A write is split at band boundaries. A part that is a whole band goes to the band. A sequential run goes to its
+//! bands from the first band boundary that it crosses. All other parts go to the media cache.
 //!
-//! Bands are written to spare bands, so a power cut never leaves a band half written. A spare band is assumed to lie
-//! next to the band that it replaces. A band of which a sequential run has written only a part is *open*: data before
-//! its frontier is in the spare band, data after it in the old one.
+//! A band is always rewritten to a spare band, which is assumed to be adjacent, so a power cut never leaves a band
+//! half written. A band is *open* while a sequential run has written only a part of it: data before its frontier is
+//! in the spare band, data after it in the old one.
 //!
 //! Cleaning a band reads its pieces in the media cache and the band itself, merges them in memory, and writes the
 //! band. If the media cache is full, the band of its oldest write is cleaned (first in, first out). If a run needs a
-//! spare band and all are open, the one written least recently is cleaned.
+//! spare band and all are open, the band written least recently is cleaned.
 
 use super::media_cache::{MediaCache, Source};
 use super::spec::Shingled;

@@ -1,9 +1,11 @@
 //! The volatile write buffer of a disk: its free space and the dirty data.
 //!
-//! A newer write over a dirty range replaces it (absorption), and a flush that waits for the older write then waits
-//! for the newer one, because the older data can no longer be made durable. The range to destage next is chosen by
-//! access time among the oldest `window` ranges. These ranges are kept in address order: the search starts at the
-//! position of the heads and ends where the seek alone takes longer than the best access found.
+//! A newer write over a dirty range replaces the older data (absorption), which can then no longer be made durable. A
+//! flush that waits for the older write therefore waits for the newer one instead.
+//!
+//! The next range to destage is the one with the shortest access time among the oldest `window` ranges. These ranges
+//! are kept in address order: the search starts at the position of the heads, and ends where the seek alone takes
+//! longer than the best access found.
 
 use super::journal::WriteRange;
 use super::layout::{Layout, Place, Track};

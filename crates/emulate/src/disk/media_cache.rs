@@ -1,8 +1,8 @@
-//! The media cache of a shingled disk: a circular log of written ranges, and the map that finds them.
+//! The media cache of a shingled disk: a circular log of written ranges, and the map that locates them. Both are
+//! persistent.
 //!
 //! A range in the log is called a piece; it lies within one band. A newer write supersedes pieces or parts of them.
-//! Log space becomes free in the order in which it was written: dead space between live pieces stays occupied. The
-//! cache is persistent, map included.
+//! Log space becomes free in the order in which it was written: dead space between live pieces stays occupied.
 
 mod steady;
 
@@ -13,9 +13,9 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     len: u64,
-    /// Position of its first byte in the cache.
+    /// Position in the cache of the piece's first byte.
     at: u64,
-    /// Number of its record.
+    /// Number of the record that the piece belongs to.
     record: u64,
 }
 

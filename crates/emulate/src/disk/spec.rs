@@ -5,10 +5,10 @@
 pub enum Scheduler {
     /// In the order of arrival.
     Fifo,
-    /// Shortest access time first: least seek plus rotational wait, among the oldest `window` requests. Aged as in
-    /// ASATF (Jacobson and Wilkes, 1991): the access time is weighted by `1 - waited / age_max`. While a request has
-    /// waited `age_max` or longer, every second access serves the oldest request. If every access did, a long queue
-    /// would be served in order of arrival permanently, at a third of the rate.
+    /// Shortest access time first: least seek plus rotational wait, among the oldest `window` requests. The access
+    /// time is weighted by `1 - waited / age_max` (ASATF; Jacobson and Wilkes, 1991). While a request has waited
+    /// `age_max` or longer, every second access serves the oldest request. If every access did, a long queue would
+    /// permanently be served in order of arrival, at a third of the rate.
     Satf {
         /// Intended upper bound of a request's wait, ns. A low bound costs throughput, a high one increases
         /// tail latency.

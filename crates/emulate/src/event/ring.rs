@@ -1,8 +1,7 @@
 //! A ring of buckets, the building block of a timing wheel. A bucket contains slots, which are indices of requests.
 //!
-//! Buckets are numbered in order of time; the ring holds the next 8192 of them. Each bucket is a list linked through
-//! the slots. One bit per bucket says whether it is occupied, and one bit per word of those bits whether it is
-//! non-zero, so that the next occupied bucket is found in one or two steps.
+//! Buckets are numbered in order of time. The ring holds the next 8192 of them, each as a list that is linked through
+//! its slots. Two levels of bitmaps find the next occupied bucket in one or two steps.
 
 const BUCKETS: usize = 1 << 13;
 const MASK: u64 = BUCKETS as u64 - 1;

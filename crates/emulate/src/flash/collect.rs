@@ -1,8 +1,8 @@
-//! Paced garbage collection: each page that the host writes earns the number of copies that free one page of the
-//! victim. Copies are read, programmed together in full program operations, and committed only if the source is still
-//! valid.
+//! Paced garbage collection: the host's writes earn credit for copies, so that each page written is matched by the
+//! copies that free one page of the victim. Copies are read, programmed together in full program operations, and
+//! committed only if the source is still valid.
 //!
-//! If only one page in k is in the map, one copy in k is real. The others take the same time and change nothing.
+//! If only one page in k is in the map, one copy in k changes the map. The others only take the same time.
 
 use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;

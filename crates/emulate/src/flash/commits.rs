@@ -1,8 +1,8 @@
-//! Programmed data that is not durable yet: the map points to it once the whole atomic block, or all earlier data, has
-//! been programmed. Exists only in a device with a volatile buffer and a rule for power cuts.
+//! Programmed data that is not durable yet, in a device with a volatile buffer and a rule for power cuts. Data
+//! becomes durable, and the map points to it, once its whole atomic block or all earlier data has been programmed.
 //!
-//! A group is the part of one write in an aligned block of `units`: it becomes durable at one event. Units are numbered
-//! in the order in which the buffer accepts them, and it accepts a group as a whole.
+//! A group is the part of one write within an aligned block of `units`. It enters the buffer, and becomes durable, as
+//! a whole. Units are numbered in the order in which the buffer accepts them.
 
 use super::content::Stored;
 use crate::ftl::Page;

@@ -214,7 +214,7 @@ impl FlashDevice {
     }
 }
 
-/// Links two page reads that share a frame: the token of each becomes the index of the other plus 1.
+/// Links two page reads that share a frame: the token of each becomes the other's request index plus 1.
 fn send_together(core: &mut Core, first: u32, second: u32) {
     core.slab[first].token = u64::from(second) + 1;
     core.slab[second].token = u64::from(first) + 1;

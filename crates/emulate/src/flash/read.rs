@@ -1,4 +1,5 @@
-//! Page reads: context, die, channel, and delivery.
+//! Page reads: each allocates a read context, reads the die, transfers the page over the channel, and delivers it to
+//! the host.
 
 use super::{Doing, FlashDevice, HostInterface, UNIT_BYTES};
 use crate::core::Core;

@@ -1,6 +1,6 @@
-//! Writes that a power cut interrupts, on a device with a rule for power cuts: their first blocks survive, and a number
-//! of blocks is drawn. A protected buffer keeps the blocks that had arrived of a write on its way to it. Of a volatile
-//! buffer's data, a program operation has written its first blocks.
+//! Writes that a power cut interrupts, on a device with a rule for power cuts: the first N blocks survive, where N is
+//! drawn at random. A protected buffer keeps the first blocks of each write whose data was still arriving. With a
+//! volatile buffer, the first blocks of each program operation in progress survive.
 
 use super::commits::Programmed;
 use super::{FlashDevice, UNIT_BYTES};

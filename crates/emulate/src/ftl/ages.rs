@@ -1,14 +1,15 @@
-//! Distribution of valid pages over the blocks in steady state.
-//!
-//! Under uniform random writes to n pages with write amplification W, a page is overwritten with probability x = b /
-//! (W n) while one block of b pages is filled. Pages of a block are overwritten one by one, so v valid pages are left
-//! after (1/b + 1/(b - 1) + … + 1/(v + 1)) / x block fills, which is about ln((b + 1/2) / (v + 1/2)) / x. Garbage
-//! collection copies v* = b (1 - 1/W) pages of each victim, so a block with v* valid pages is the oldest. This
-//! determines W. For large blocks, where the halves are negligible, this is the closed form of `oracle.rs`. In small
-//! blocks, greedy collection profits from random variation: by 3 % at 256 pages and a spare of .07. Pages that were
-//! written r at a time are also overwritten together, as if blocks had r times fewer pages.
+//! Distribution of valid pages over the blocks in steady state, under uniform random writes and greedy garbage
+//! collection. It determines the write amplification. For large blocks it equals the closed form of `oracle.rs`. In
+//! small blocks, greedy collection profits from random variation: by 3 % at 256 pages and a spare of .07.
 
 /// Parameters that determine the number of valid pages of each block in steady state.
+///
+/// Let n pages be written uniformly at random with write amplification W. While one block of b pages is filled, a
+/// page is overwritten with probability x = b / (W n). The pages of a block are overwritten one by one, so v valid
+/// pages are left after (1/b + 1/(b - 1) + … + 1/(v + 1)) / x block fills, about ln((b + 1/2) / (v + 1/2)) / x.
+/// Garbage collection copies v* = b (1 - 1/W) pages of each victim, so the oldest block has v* valid pages. This
+/// determines W. Pages that were written r at a time are also overwritten together, as if blocks had r times fewer
+/// pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ages {
     pub(super) sealed: u32,

@@ -5,11 +5,9 @@
 //! are in flight, then sealed. Only sealed blocks can be collected. Sealed blocks are listed by their number of valid
 //! pages, so the block with the fewest is found without a search.
 //!
-//! Blocks filled by the host's stream are sealed in the order in which they were opened. While a program operation is
-//! in flight, garbage collection therefore has not moved any page that was reserved later. Of two program operations
+//! Blocks filled by the host's stream are sealed in the order in which they were opened. Garbage collection therefore
+//! never moves a page that was reserved after a program operation that is still in flight. Of two program operations
 //! of one page, the one with the later slot is thus the newer. The map relies on this order.
-//!
-//! This module does not record the page in each slot.
 
 pub(super) mod victim;
 

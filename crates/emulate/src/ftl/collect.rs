@@ -1,8 +1,8 @@
 //! Garbage collection of one block at a time: selects valid pages to copy, commits the copies, and erases the block.
 //!
-//! The caller decides when a collection begins and at which pace. For a constant number of free blocks, each victim
-//! must be finished within as many host pages as it frees: with v of b pages valid, at v / (b - v) copies per host
-//! page.
+//! The caller decides when a collection begins and at which pace. For a constant number of free blocks, a victim must
+//! be finished by the time the host has written as many pages as the victim frees. With v of b pages valid, this
+//! takes v / (b - v) copies per host page.
 
 use super::blocks::NONE;
 use super::blocks::victim::Pick;

@@ -1,20 +1,17 @@
-//! Heavy hitters: pages that are written so often that a sample of pages can't represent them.
+//! Heavy hitters: pages that are written so often that a sample of pages can't represent them. k of them share one
+//! page of the map, to which one in k of their writes is applied. This map page then has their total share of writes,
+//! is rewritten as often as each of them, and stands for the space of k pages.
 //!
-//! If one page in k is represented, a page with a noticeable share of all writes is either in the sample and counts k
-//! times too much, or is missing: under zipf 0.99 the error of write amplification is a quarter. Heavy hitters are
-//! therefore sampled in time instead: k of them share one page of the map, to which one in k of their writes is
-//! applied. This map page has the same share of writes as the k heavy hitters together, is rewritten as often as each
-//! of them, and represents the space of k pages, as if every page were in the map.
+//! Without this, a page with a noticeable share of all writes would be missing from the sample or count k times.
+//! Under zipf 0.99 the error of write amplification would be a quarter. A separate map page for each heavy hitter,
+//! with one in k of its writes, would be rewritten k times too seldom: garbage collection would copy data that should
+//! be dead by then.
 //!
-//! A separate map page for each heavy hitter, with one in k of its writes, would also have the right share of writes.
-//! But it would be rewritten k times too seldom for the size of the map, so data that should be dead when its block
-//! is collected would be copied.
-//!
-//! Heavy hitters are found by counters in sets of eight, similar to Misra and Gries (1982). A page's counter rises
+//! Heavy hitters are detected by counters in sets of eight, similar to Misra and Gries (1982). A page's counter rises
 //! with each of its writes. One in 16 of the writes to pages without an entry lowers a counter of their set, or
-//! replaces the entry if the counter is 0. A counter thus keeps rising only if its page has more than 1 / (16 × 8) of
-//! the set's writes, and no clock is needed. There are so few sets that under uniform load a page has at most a
-//! sixteenth of that.
+//! replaces the entry if the counter is 0. So a counter keeps rising only if its page has more than 1/128 (1 / (16 ×
+//! 8)) of the set's writes. A set serves at least 1024 pages, so under a uniform load each page has at most an eighth
+//! of this threshold.
 
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};

@@ -1,20 +1,19 @@
 //! The flash translation layer, as a data structure without time: locates each logical page on the flash, and selects
 //! the pages that garbage collection must move.
 //!
-//! A block in this module is a superblock, erased as a whole and striped over all dies. A slot is a place for one
-//! logical page of 4 KiB; slots are numbered block after block. The caller models the timing: it programs slots on
-//! dies, paces collection and reports the end of each program operation:
+//! A block in this module is a superblock, which is striped over all dies and erased as a whole. A slot is a place
+//! for one logical page of 4 KiB; slots are numbered block after block. The caller models the timing: it programs
+//! slots on dies, paces garbage collection, and reports the end of each program operation.
 //!
-//! - a host write: [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program operation
-//!   has completed. Only then does the map change. If two program operations of a page complete in the
-//!   wrong order, the newer one counts.
-//! - garbage collection: [`Ftl::victim`], then for each [`Ftl::next_copy`] a slot of the copies'
-//!   stream, and [`Ftl::commit_copy`] when it is programmed, which changes the map only if the
-//!   source is still current. A victim that has given its last copy is retired
-//!   ([`Ftl::retire_victim`]), and erased when all its copies are committed.
+//! - A host write calls [`Ftl::applies`], then [`Ftl::reserve`], and [`Ftl::commit`] when the program operation has
+//!   ended. Only then does the map change. If two program operations of a page end in the wrong order, the newer data
+//!   counts.
+//! - Garbage collection calls [`Ftl::victim`]. For each [`Ftl::next_copy`] it reserves a slot, and calls
+//!   [`Ftl::commit_copy`] when the slot is programmed. This changes the map only if the source is still current.
+//!   [`Ftl::retire_victim`] then retires the victim, which is erased when all its copies are committed.
 //!
-//! A large device is represented by a sample of its pages, one in k (`represent`): a host write outside
-//! the sample does not change the map, and a copy counts k times. If k = 1, the same code is exact.
+//! A large device is represented by a sample of its pages, one in k (`represent`): a host write outside the sample
+//! does not change the map, and a copy counts k times. k = 1 is exact.
 //!
 //! | file | what it holds |
 //! |---|---|

@@ -1,13 +1,13 @@
 //! A keyed permutation of the numbers below n, for any n, with its inverse. Cheap enough for every host write.
-//!
-//! A number is split into b lower bits, `low`, and the upper bits, `high`, which have 64 to 128 possible values. At
-//! most one in 64 of the numbers that can be represented is n or more, so cycle walking (Black and Rogaway, "Ciphers
-//! with arbitrary finite domains", 2002) rarely needs a second pass. There are three rounds: `low` is mixed with
-//! `high`, `high` is shifted by a hash of `low`, and `low` is mixed with `high` again.
 
 use iodyno_units::rng::splitmix64;
 
 /// A pseudorandom permutation of the numbers below n, selected by a key.
+///
+/// A number is split into its lower bits, `low`, and its upper bits, `high`, which have 64 to 128 possible values.
+/// Three rounds mix `low` with `high`, shift `high` by a hash of `low`, and mix `low` with `high` again. A result of
+/// n or more is permuted again (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002),
+/// which at most one number in 64 requires.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     count: u64,

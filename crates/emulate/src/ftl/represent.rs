@@ -1,9 +1,9 @@
 //! The sample of logical pages in the map, and the conversion between logical pages and pages of the map.
 //!
-//! A keyed permutation maps the n logical pages to numbers below n. The pages whose number is below n / k are in the
-//! sample, and this number is the page's number in the map. So runs, strides and hot regions of any workload are
-//! sampled evenly. Heavy hitters are represented separately (`heavy_hitters.rs`). If k = 1, every page has its own
-//! number and nothing is permuted.
+//! A keyed permutation gives each of the n logical pages a number below n. Pages with numbers below n / k are in the
+//! sample, and the number is the page's number in the map. Runs, strides and hot regions of any workload are thus
+//! sampled evenly. Heavy hitters are represented separately (`heavy_hitters.rs`). If k = 1, every page is in the map
+//! under its own number.
 
 use std::ops::Range;
 

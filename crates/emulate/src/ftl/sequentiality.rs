@@ -1,11 +1,10 @@
-//! Records for each 1 MiB chunk of the address space whether it was last written sequentially, as a score of one
-//! byte.
+//! Records for each 1 MiB chunk of the address space whether it was last written sequentially. Sequentially written
+//! data is on successive dies, and a device can read ahead in it.
 //!
-//! A large read of sequentially written data finds its pages on successive dies, and a device can read ahead in it.
-//! Each write that does not continue the previous one adds 4 to the score of its chunk, up to 255. Each write that
-//! does subtracts 1. A sequentially written chunk thus counts as scattered when an eighth of its pages were rewritten
-//! out of order, and as sequential again when all of it was rewritten in order. Random writes of more than four pages
-//! each leave a chunk sequential, because most of its pages still follow one another.
+//! The record is a score of one byte per chunk. Each write that does not continue the previous one adds 4, up to 255.
+//! Each write that does subtracts 1. A sequentially written chunk thus counts as scattered after an eighth of its
+//! pages were rewritten out of order, and as sequential again after all of it was rewritten in order. Random writes
+//! of more than four pages leave a chunk sequential, because most of its pages still follow one another.
 
 use std::sync::Arc;
 

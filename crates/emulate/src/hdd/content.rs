@@ -1,6 +1,6 @@
-//! Content of a disk, if the emulation stores content: for each 4 KiB unit, the token of its last write. According to
-//! the disk's journal, a value is in the volatile buffer, in transfer to the medium, or on the medium. A power cut
-//! preserves the medium. (On a real disk, sectors of a write in progress may be old or new; here all are old.)
+//! Content of a disk, if the emulation stores content: for each 4 KiB unit, the token of its last write. By the
+//! disk's journal, a value is in the volatile buffer, in transfer to the medium, or on the medium. Only the values on
+//! the medium survive a power cut. On a real disk, some sectors of a write in progress may be new; here all are old.
 
 use crate::content_event::UNIT_BYTES;
 use crate::disk::WriteRange;

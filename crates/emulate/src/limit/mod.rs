@@ -1,42 +1,9 @@
-//! Rate limits: a stage before a device that holds each request back until every limit has room for it. Requests wait
-//! in order of arrival, so a waiting request holds back all later requests, even small ones. If a limit counts only
-//! reads or only writes, reads and writes wait in separate lines. A limit that counts both serves the lines' first
-//! requests in order of arrival, once the limits of their own line allow them. The stage takes no time itself. It
-//! belongs to the device, so it works for every device family, in arrays (where each member has its own limits) and
-//! behind adapters.
+//! Rate limits: a stage before a device that holds each request back until every limit has room for it. It belongs to
+//! the device, so it works for every device family, in arrays (where each member has its own limits) and behind
+//! adapters. The stage itself takes no time.
 //!
-//! Reads, writes, trims and zeroes count. A flush transfers nothing and passes without delay, because the writes that
-//! it makes durable have already ended.
-//!
-//! # The rules of cloud providers
-//!
-//! A limit without credits is one token bucket: it gains `rate` units a second and holds at most the gain of
-//! `window`. A limit with credits is two token buckets: one gains `rate` and holds the credits, the other gains
-//! `burst` and holds at most the gain of `window`. An operation takes its cost from both.
-//!
-//! Amazon's gp2 counts every operation against its credits, which accrue at the base rate all the time. Azure counts
-//! only the excess over the base rate, and only unused base rate accrues. The bucket of credits models both: a load
-//! of u units a second changes the credits by `rate` - u a second under either rule, and a full bucket gains nothing.
-//! The credits of a saturated device decrease by `burst` - `rate` a second and last for `credits` / (`burst` -
-//! `rate`). Afterwards the device serves `rate`. An idle device refills in `credits` / `rate`. The providers state
-//! different sizes: Amazon a number of credits, Azure the duration of a burst, from which the number follows.
-//!
-//! # Other limiters
-//!
-//! - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is
-//!   `max` / `avg`. With a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU
-//!   starts an operation as soon as the bucket isn't in debt, so it is ahead by at most one operation.
-//!   `throttling.*-read` and `-write` are limits `of` reads and of writes.
-//! - Firecracker's token bucket: `window` is `refill_time` and `rate` is `size` / `refill_time`. With a
-//!   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Two
-//!   properties can't be expressed: the timer of 100 ms at which waiting requests continue, and the cost of a flush of
-//!   one operation.
-//!
-//! # The limits of an instance
-//!
-//! A system may have limits that its cloud volumes share. A request passes these limits after those of its own
-//! volume, so a volume that waits for its own limit holds back no other volume. The shared limits are one stage for
-//! all volumes, in order of arrival.
+//! Requests wait in order of arrival, so a waiting request holds back all later requests, even small ones. Reads,
+//! writes, trims and zeroes count towards the limits. A flush transfers nothing and passes without delay.
 
 use crate::core::Core;
 use crate::part_id::PartId;
@@ -52,6 +19,37 @@ type Waits = [(u64, u64); 2];
 
 /// The limits of a device, and the time that its requests have waited for these and for limits shared with other
 /// devices.
+///
+/// If a limit counts only reads or only writes, reads and writes wait in separate lines. A limit that counts both
+/// serves the lines' first requests in order of arrival, once the limits of their own line allow them.
+///
+/// # Limits of cloud providers
+///
+/// A limit without credits is one token bucket: it gains `rate` units a second and holds at most the gain of
+/// `window`. A limit with credits is two token buckets: one gains `rate` and holds the credits, the other gains
+/// `burst` and holds at most the gain of `window`. An operation takes its cost from both.
+///
+/// Amazon's gp2 counts every operation against its credits, which accrue at the base rate all the time. Azure counts
+/// only the excess over the base rate, and only unused base rate accrues. The bucket of credits models both: under
+/// either rule, a load of u units a second changes the credits by `rate` - u a second, and a full bucket gains
+/// nothing. Amazon states a number of credits. Azure states the duration of a burst, from which the number follows.
+///
+/// # Other limiters
+///
+/// - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is
+///   `max` / `avg`. With a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU
+///   starts an operation as soon as the bucket isn't in debt, so it is ahead by at most one operation.
+///   `throttling.*-read` and `-write` are limits `of` reads and of writes.
+/// - Firecracker's token bucket has `refill_time` as `window` and `size` / `refill_time` as `rate`. With a
+///   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Two
+///   properties can't be expressed: the timer of 100 ms at which waiting requests continue, and the cost of a flush
+///   of one operation.
+///
+/// # Limits of an instance
+///
+/// A system may have limits that its cloud volumes share. A request passes these limits after those of its own
+/// volume, so a volume that waits for its own limit holds back no other volume. The shared limits are one stage for
+/// all volumes, in order of arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     part: PartId,

@@ -33,9 +33,9 @@ impl Machine {
         }
     }
 
-    /// Returns the token that a read of the 4 KiB unit at `offset_bytes` would return now. `None` if the unit
-    /// is lost, or has not been written since content storage was turned on. [`torn_value`](crate::torn_value) makes that of
-    /// a unit that a power cut has torn.
+    /// Returns the token that a read of the 4 KiB unit at `offset_bytes` would return now. `None` if the unit is
+    /// lost, or has not been written since content storage was turned on. For a unit that a power cut has torn,
+    /// returns its [`torn_value`](crate::torn_value).
     pub fn content(&self, volume: u32, offset_bytes: u64) -> Option<u64> {
         let root = self.system.volumes[volume as usize].root;
         self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts, &self.core)

@@ -20,8 +20,8 @@ impl Machine {
     }
 
     /// Fills the write caches of disks up to a fraction of their size, as minutes of random writes would do. The
-    /// writes resemble those already in the cache in length and address range. No-op if content is stored, or on a
-    /// cache with few writes.
+    /// added writes have lengths and an address range similar to those already in the cache. No-op if content is
+    /// stored, or on a cache with few writes.
     pub fn fill_write_caches(&mut self, share: f64) {
         let seed = rng::key(self.seed, "fill", self.events);
         for (number, part) in (0..).zip(&mut self.parts) {

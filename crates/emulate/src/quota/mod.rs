@@ -1,5 +1,5 @@
-//! Rate limits, and the requests that wait for them: decides which request may start, and when. Contains no events;
-//! `limit` makes this a stage before a device.
+//! Rate limits, and the requests that wait for them: decides which request may start, and when. `limit` adds the
+//! events that make this a stage before a device.
 
 mod bucket;
 mod meter;

@@ -1,9 +1,10 @@
 //! A read cache: a fast device holds 4 KiB units of a larger device or array, the backing. The cache runs in the host
-//! and models bcache in `writethrough` mode (Linux, `Documentation/admin-guide/bcache.rst`) with the default
-//! `cache_replacement_policy`, lru. Unlike bcache, it does not bypass long sequential streams: it admits every missed
-//! or written unit. A write ends when both the fast device and the backing have it. The cache itself takes no time.
-//! Cached data is also on the backing, so losing the cache loses no data. A power cut empties the cache, because its
-//! metadata is volatile (unlike bcache's).
+//! and models bcache in `writethrough` mode (Linux, `Documentation/admin-guide/bcache.rst`) with LRU replacement. A
+//! write ends when both the fast device and the backing have it. The cache itself takes no time.
+//!
+//! Two properties differ from bcache. The cache admits every missed or written unit: it does not bypass long
+//! sequential streams. Its metadata is volatile, so a power cut empties it. Since cached data is also on the backing,
+//! no data is lost.
 //!
 //! ```text
 //! read    all units held ─▶ fast device ───────────────────────▶ host

@@ -80,7 +80,7 @@ pub struct Processor {
     pub device_ns: u64,
     /// Additional processor time of a host's operation on a RAID 6 array, ns.
     pub raid6_ns: u64,
-    /// Processor time to forward a host's operation to the partner, for a volume that is optimized there, ns.
+    /// Processor time to forward a host's operation to the partner, which serves the operation's volume, ns.
     pub forward_ns: u64,
 }
 
@@ -102,7 +102,8 @@ pub struct Cache {
     pub bytes: u64,
     /// Additional processor time of a write that is cached, ns.
     pub write_ns: u64,
-    /// Processor time to store a write that the partner mirrors, ns. Has priority over waiting commands.
+    /// Processor time of an adapter to store the copy of a write that it receives from its partner, ns. Has priority
+    /// over waiting commands.
     pub mirror_ns: u64,
     /// Bandwidth of each link between the adapters of a pair, in each direction.
     pub mirror_bytes_per_s: f64,

@@ -1,10 +1,10 @@
-//! The specification of what a power cut leaves of a drive's writes.
+//! The specification of the effect of a power cut on a drive's writes.
 
-/// What a power cut leaves of the writes that it interrupts, or that a volatile buffer held.
+/// Effect of a power cut on writes in progress, and on writes in a volatile buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerCut {
-    /// Size of the aligned blocks of which a write survives whole or not at all, a power of two of at least 512 B (NVM
-    /// Express: AWUPF). Longer writes may survive in some of their blocks.
+    /// Size of the aligned blocks in which a power cut leaves a write whole or not at all, a power of two of at least
+    /// 512 B (NVM Express: AWUPF). Of a longer write, some blocks may survive and others not.
     pub atomic_bytes: u32,
     /// Order in which the writes in a volatile buffer become durable.
     pub order: DurableOrder,
@@ -13,10 +13,10 @@ pub struct PowerCut {
 /// Order in which writes become durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DurableOrder {
-    /// As program operations end: a power cut may lose a write and keep later ones.
+    /// In the order in which program operations end: a power cut may lose a write and keep later ones.
     #[default]
     Any,
-    /// As the buffer accepted them: what a power cut loses are the last writes.
+    /// In the order in which the buffer accepted them: a power cut loses only the latest writes.
     Acknowledged,
 }
 

@@ -17,7 +17,6 @@ impl<T> Default for Held<T> {
 }
 
 impl<T> Held<T> {
-    /// Whether no reply is held.
     pub fn is_empty(&self) -> bool {
         self.replies.is_empty()
     }

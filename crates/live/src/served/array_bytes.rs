@@ -1,9 +1,9 @@
-//! The bytes of arrays and adapters: bytes read from and written to members, parity computed from them, and bytes in an
-//! adapter's cache. The machine decides each step, and identifies the content of a unit by a number, the *name*. This
-//! module performs the steps with the bytes, in the members' stores.
+//! The bytes of arrays and adapters: bytes read from and written to members, parity computed from them, and bytes in
+//! an adapter's cache. The machine decides each step, and identifies the content of a unit by a number, the *name*.
+//! This module performs the steps with the bytes, in the members' stores.
 //!
-//! A member's unit that is corrupt in its store can't be read, nor can data computed from it. The machine is told,
-//! finds the unit unreadable at its next read, and recovers it.
+//! A corrupt unit of a member can't be read, nor can data computed from it. This module reports the unit to the
+//! machine, whose next read of it fails and triggers its recovery.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::{ContentEvent, PartId};

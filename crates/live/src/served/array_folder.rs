@@ -1,17 +1,17 @@
 //! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, which
 //! states the missing members and whether data is lost.
 //!
-//! A missing member's content becomes stale. So `array.json` lists the member from before the first write that it
-//! misses until it has been rebuilt. A server that opens the folder starts without that member. A member whose file was
-//! removed is missing too.
+//! A missing member's content becomes stale. `array.json` therefore lists the member from before the first write that
+//! it misses until its rebuild has ended. A server that opens the folder starts without that member. A member whose
+//! file was removed is missing too.
 //!
-//! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data. Like
-//! a protected cache after a power failure, the file survives the server, and [`ArrayFolder::open`] writes its data to
-//! the members.
+//! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data.
+//! Like a protected cache after a power failure, the file survives the server, and [`ArrayFolder::open`] writes its
+//! data to the members.
 //!
-//! Only the running server knows which rows are being written. After an unclean shutdown, rows may be inconsistent, so
-//! [`ArrayFolder::open`] makes parity and copies agree with the data. If the array has parity and a member is missing,
-//! opening fails, because the member's data would be computed from inconsistent parity (the write hole).
+//! After an unclean shutdown, rows may be inconsistent. [`ArrayFolder::open`] makes parity and copies agree with the
+//! data. If the array has parity and a member is missing, opening fails, because the member's data would be computed
+//! from inconsistent parity (the write hole).
 
 use super::resync::{Member, Resync};
 use crate::store::{self, Store, UNIT_BYTES};
@@ -177,7 +177,6 @@ impl ArrayFolder {
         if self.is_new { self.write() } else { Ok(()) }
     }
 
-    /// Path of the array's folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,6 +1,6 @@
 //! Operations that a volume refuses before they reach the machine: operations beyond its current size, and, while the
-//! volume is full, those that need new space. The emulated device is not involved, since a resize of a volume or an
-//! exhausted thin pool does not concern it.
+//! volume is full, those that need new space. A resize or an exhausted thin pool does not involve the emulated
+//! device.
 
 use super::operations::Inner;
 use super::{Live, Sink, store_of};

@@ -1,14 +1,12 @@
-//! The bytes of a volume that survive a power cut according to the machine: the base, and above it the bytes that the
-//! host refused to write to the base.
+//! The bytes of a volume that survive a power cut: the base, and above it *stranded* bytes, which the host refused to
+//! write to the base.
 //!
-//! A write that the host refuses is *stranded*: its bytes stay in memory above the base, where reads find them, until
-//! [`Durable::settle`] writes them to the base. So the machine and the bytes never disagree, whatever the host does. A
+//! Stranded bytes stay in memory, where reads find them, until [`Durable::settle`] writes them to the base. A
 //! stranded unit is kept whole, unless the rest of it can't be read. Stranded zeroes are kept as ranges, which take
 //! little memory.
 //!
-//! A write to a part of a corrupt unit is not stranded: its data is written, but the unit stays corrupt
-//! ([`Base::write_beneath`]). So it takes no memory, and does not block other writes. The write fails. If it was
-//! already acknowledged, the next flush fails instead ([`Durable::take_late`]).
+//! A write to a part of a corrupt unit fails but is not stranded: its data is written, and the unit stays corrupt
+//! ([`Base::write_beneath`]). If it was already acknowledged, the next flush fails instead ([`Durable::take_late`]).
 
 use super::base::Base;
 use super::error::{ReadError, WriteError};

@@ -2,15 +2,16 @@
 //! file lies next to it.
 //!
 //! Every write is in the page cache before it returns, so a killed server loses nothing. A crash of the host may lose
-//! data, unless `sync` was called. It may also leave units whose sums reached the disk but whose data did not; they
-//! read as corrupt. There is one lock per mebibyte, under which a unit's data and sums change together.
+//! data unless `sync` was called. Units of which only the sum reached the disk then read as corrupt. Each mebibyte
+//! has a lock, under which a unit's data and sums change together.
 //!
-//! A write refused by the host leaves either the old or the new content in each 512-byte sector, and the sum is set to
-//! match. A corrupt unit that was not changed stays corrupt. A unit in which the write was cut short gets a matching
-//! sum in any case, because the store can't tell whether the rest of the unit was corrupt. If the sums can't be written
-//! either, the unit is *doubtful*: this server accepts it with either sum or, if the write was cut short in the unit,
-//! with any sum. The server writes the right sum before it closes a generation. If it is killed earlier, the unit may
-//! read as corrupt.
+//! # Writes that the host refuses or cuts short
+//! - Each 512-byte sector has the old or the new content, and the unit's sum is set to match. A corrupt unit that was
+//!   not changed stays corrupt. The unit in which the write ended always gets a matching sum, because the store can't
+//!   tell whether its rest was corrupt.
+//! - If the sums can't be written either, the unit is *doubtful*. This server accepts it with either sum or, if the
+//!   write ended within it, with any sum. The right sum is written before a generation is closed. If the server is
+//!   killed earlier, the unit may read as corrupt.
 
 mod repair;
 

@@ -1,11 +1,12 @@
-//! Generations of writes, recorded in a file of checksums: they tell which units may still match their former checksum.
+//! Generations of writes, recorded in a file of checksums: they tell which units may still match their former
+//! checksum.
 //!
 //! A generation comprises the writes between two flushes. A closed generation is one whose writes have all completed,
-//! so its units must match their current sum. A killed server leaves its last generation open. Later servers can't
-//! close it and record it as *in doubt*: its units may match either sum until they are rewritten.
+//! so its units must match their current checksum. A killed server leaves its last generation open. Later servers
+//! can't close it and record it as *in doubt*: its units may match either checksum until they are rewritten.
 //!
 //! ```text
-//! 0      serial number: u64 (of the two slots, the intact one with the higher number counts)
+//! 0      serial number: u64 (the file has two of these records; the intact one with the higher number counts)
 //! 8      number of the last closed generation: u64
 //! 16     1 if the server shut down cleanly; number of ranges in doubt: u32 each
 //! 24     first and last generation of each range in doubt: u64 each

@@ -3,42 +3,38 @@
 //!
 //! ```text
 //! begin_write(token, …)   machine.submit(…, token)
-//!                         machine.next_completion(…)  machine.changes(…)
+//! machine.next_completion(…)  machine.changes(…)
 //! changes(…)              the completion: end_write(token), answer; or read(…), answer
 //! ```
 //!
-//! The lower layer, the base, survives a power cut: it is in memory (over an existing image, if one is served) or in a
-//! file. Each 4 KiB unit has a checksum, which is verified at every read. The upper layer, the overlay, is lost in a
-//! power cut: it holds data that a volatile buffer has accepted. Changes are applied immediately, so that after a kill
-//! of the server the file has the content that the modelled device would have after a power cut. For this, the caller
-//! must apply changes before it sends the acknowledgements that came with them.
+//! The store has two layers. The **base** survives a power cut. It is in memory (over an existing disk image, if one
+//! is served) or in a file. Each of its 4 KiB units has a checksum, which is verified at every read. The **overlay**
+//! holds data that a volatile buffer has accepted, and is lost in a power cut.
+//!
+//! The caller must pass events on at once, before it sends the acknowledgements that came with them. After a kill of
+//! the server, the file then has the content that the modelled device would have after a power cut.
 //!
 //! # Host errors
-//! **Each decision of the machine takes effect, in the machine's order: in the base or, if the host refuses the write,
-//! above the base in memory** (a stranded unit, see `durable.rs`). So machine and bytes never disagree, whatever fails,
-//! and
-//! - an operation whose bytes the host refuses returns the error. After a kill each of its sectors may hold the old or
-//!   the new bytes; until then it holds the new ones, and after a successful flush it keeps them;
-//! - an operation that covers a part of a corrupt unit returns the error, too. Its bytes are written to the base,
-//!   beneath the damage, and the unit reads as corrupt until it is written whole or its damage is lifted: nothing is
-//!   stranded. If the operation was acknowledged before its bytes landed, the next flush returns the error, once;
-//! - an operation whose acknowledgement promises durability (a forced write, a write to a protected device, zeroes, a
-//!   trim, a flush) succeeds only if nothing is stranded in its range;
-//! - each such operation first retries the stranded bytes, and so does any operation before it is refused;
-//! - while bytes are stranded, the volume accepts no operation that needs new space on the host, or more memory than
-//!   the modelled cache has: [`Store::refuses`]. So stranded bytes are bounded by that cache and the operations in
-//!   flight;
-//! - bytes still stranded at the end of a server are lost, and the server reports it; all others are synced;
-//! - a unit keeps a matching checksum: `file.rs` defines the state after a write that was cut short.
+//! Bytes that the host refuses to write to the base are kept in memory above it (*stranded*, see `durable.rs`). The
+//! machine and the bytes thus never disagree.
+//! - An operation whose bytes the host refuses returns the error. Reads return its new bytes. After a kill of the
+//!   server, each of its sectors may hold the old or the new bytes, unless a flush has succeeded before.
+//! - An operation that covers a part of a corrupt unit returns the error, too. Its bytes are written to the base, but
+//!   the unit reads as corrupt until it is rewritten whole or the injected corruption is cleared. If the operation
+//!   was already acknowledged, the next flush returns the error, once.
+//! - An operation whose acknowledgement promises durability (FUA write, write to a protected device, write of zeroes,
+//!   trim, flush) first retries the stranded bytes in its range, and fails if some remain.
+//! - While bytes are stranded, the volume refuses operations that need new space on the host, or more memory than the
+//!   modelled cache has ([`Store::refuses`]). It retries the stranded bytes before it refuses.
+//! - Bytes that are still stranded when the server ends are lost. The server reports the loss.
 //!
-//! A killed server leaves the content as of the last flush, or newer. A version older than the last flush is refused
-//! (`generation.rs`). A client's flush protects data against a kill of the server, but not against a crash of the host.
-//! [`Store::sync`], which a server calls at its end, protects against both.
+//! A killed server leaves the content as of the last flush, or newer: a unit that is older than the last flush reads
+//! as corrupt (`generation.rs`). A client's flush protects data against a kill of the server. Only [`Store::sync`],
+//! which a server calls at its end, protects it against a crash of the host too.
 //!
-//! Without a machine (a device with a protected buffer, at native speed) the base is used directly:
-//! [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and [`Store::read`] take
-//! `&self`, from any number of threads concurrently. Bytes that fail there are not kept in memory. Calls that follow
-//! the machine take `&mut self`.
+//! Without a machine (a device with a protected buffer, at native speed), any number of threads use the base
+//! directly: [`Store::write_now`], [`Store::zero_now`], [`Store::trim_now`], [`Store::flush_now`] and
+//! [`Store::read`]. These calls do not keep refused bytes in memory.
 
 mod base;
 mod durable;
@@ -130,7 +126,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store in memory. Unwritten units take no memory. Writes fail once data and tables take
+    /// Creates a store in memory. Unwritten units take no memory. Writes fail once data and look-up tables take
     /// `memory_bytes_max` bytes.
     pub fn in_memory(capacity_bytes: u64, memory_bytes_max: u64, options: Options) -> Self {
         let base = Base::in_memory(None, capacity_bytes, memory_bytes_max, options.check_reads);
@@ -215,7 +211,7 @@ impl Store {
         self.base().capacity_bytes
     }
 
-    /// Memory used by data and tables, bytes; 0 if the content is in a file.
+    /// Memory used by data and look-up tables, bytes; 0 if the content is in a file.
     pub fn memory_bytes(&self) -> u64 {
         self.base().memory_bytes()
     }

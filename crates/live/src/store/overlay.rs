@@ -2,10 +2,9 @@
 //! accepted but that are not on the medium.
 //!
 //! A version is a part of a payload, not a merged unit: a read lays the parts over the medium's bytes in the order of
-//! acceptance. So a late write of some sectors of a unit changes only these sectors, and does not undo a newer write to
-//! others. A payload's bytes are kept until the write has ended and no version refers to them. A payload is kept whole
-//! until all of its units are on the medium or superseded. Memory is bounded by the device's buffer and the operations
-//! in flight. Buffers are reused.
+//! acceptance. A late write of some sectors of a unit thus does not undo a newer write of others. A payload is kept
+//! whole until its write has ended, and each of its units is on the medium or superseded. The device's buffer and the
+//! operations in flight bound the memory.
 
 use super::error::WriteError;
 use super::units::{Part, UNIT, touched};

@@ -404,7 +404,7 @@ impl Store {
         self.durable.take_refusals()
     }
 
-    /// Retries the writes that the host refused. Returns its error if it still refuses some; `None` if no refused
+    /// Retries the writes that the host refused. Returns the host's error if it still refuses some; `None` if no refused
     /// data is left.
     pub fn is_stranded(&mut self) -> Option<WriteError> {
         if self.durable.is_clear() || self.durable.settle_some() {

@@ -1,9 +1,9 @@
 //! The mean of an autocorrelated series with its confidence interval, by batch means: the series is cut into 10 to 30
-//! batches, long enough that their means are nearly independent, and Student's t is applied to these. (Law,
-//! *Simulation Modeling and Analysis*, section 9.5.3; starting with 30 batches, and using fewer while their lag-1
-//! correlation is above 0.2, is our choice.)
+//! batches, long enough that their means are nearly independent, and Student's t is applied to these means. The
+//! series must be steady, because a trend or a step would widen the interval as if it were noise.
 //!
-//! The series must be steady: a trend or a step would widen the interval as if it were noise.
+//! Source: Law, *Simulation Modeling and Analysis*, section 9.5.3. Starting with 30 batches, and using fewer while
+//! their lag-1 correlation is above 0.2, is our choice.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, distribution};
 use serde::{Deserialize, Serialize};

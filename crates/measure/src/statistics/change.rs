@@ -1,14 +1,14 @@
 //! Change points: breaks in a series, such as the end of an SLC cache, of burst credits or of a warm-up, or the onset
-//! of thermal throttling. The series is explained by one straight line per segment; the best cut minimises the sum
-//! of squares plus a penalty per segment. Optimal partitioning (Jackson and others, IEEE Signal Processing Letters 12,
-//! 2005) finds the best cut exactly. The pruning of PELT (Killick, Fearnhead and Eckley, JASA 107, 2012) is not needed
-//! for some hundred points.
+//! of thermal throttling. Each segment is fitted by a straight line rather than a level, so that a slow drift is a
+//! single segment.
 //!
-//! Segments are lines rather than levels, so that a slow drift is one segment with a slope and not a staircase. The
-//! noise is estimated from differences, which breaks hardly disturb. The correlation of the noise makes the penalty
-//! larger; otherwise every wave of a correlated series would be a break. (In simulations of 300 points without a break,
-//! one was found in less than 3 % up to a correlation of 0.5, in 11 % at 0.8. A false break only shortens the part of
-//! the series that counts.)
+//! The best division minimises the sum of squares plus a penalty per segment. Optimal partitioning finds it exactly
+//! (Jackson and others, IEEE Signal Processing Letters 12, 2005). The noise is estimated from differences, which
+//! breaks hardly disturb. Correlated noise raises the penalty; otherwise every wave of a correlated series would be a
+//! break.
+//!
+//! In simulations of 300 points without a break, one was found in less than 3 % up to a correlation of 0.5, and in 11
+//! % at 0.8. A false break only shortens the part of the series that counts.
 
 use super::describe;
 use super::partition::cheapest;

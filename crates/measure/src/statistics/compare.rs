@@ -1,11 +1,11 @@
 //! Comparison of two configurations, cell by cell, on the values of whole runs, with one verdict per cell.
 //!
-//! A difference is claimed if it is both *shown* (exact Mann–Whitney test, corrected for the number of cells,
-//! [`super::discovery`]) and *large* (Hodges–Lehmann shift of the logarithms of at least a threshold: 2 %, or the noise
-//! floor of an A/A comparison). Equality is claimed if the whole confidence interval of the shift lies within the
-//! threshold: with a confidence of 1 − 2α this equals two one-sided tests at the level α (Schuirmann 1987). Anything
-//! else is inconclusive; the smallest shift that the runs could have shown is then reported. "No significant
-//! difference" is never taken for "the same".
+//! - A difference is claimed if it is both *shown* and *large*. Shown: by an exact Mann–Whitney test, corrected for
+//!   the number of cells ([`super::discovery`]). Large: the Hodges–Lehmann shift of the logarithms reaches a
+//!   threshold, which is 2 % or the noise floor of an A/A comparison.
+//! - Equality is claimed if the whole confidence interval of the shift lies within the threshold. With a confidence
+//!   of 1 − 2α this equals two one-sided tests at the level α (Schuirmann 1987).
+//! - Anything else is inconclusive. The smallest shift that the runs could have shown is then reported.
 //!
 //! Runs of A and B must be interleaved in time, or the comparison includes changes over time.
 

@@ -1,7 +1,7 @@
-//! Multiple tests: 56 cells at 5 % give about three false alarms if nothing differs. The correction is that of
-//! Benjamini and Hochberg (*J. Royal Statistical Society* B 57, 1995): the expected share of false claims among all
-//! claimed differences stays below the level. Holm's bound on *any* false claim would hide most true ones in a matrix
-//! of many cells, whose reader looks at the pattern and not at a single cell.
+//! Correction for multiple tests: 56 cells at 5 % give about three false alarms if nothing differs. The correction of
+//! Benjamini and Hochberg (*J. Royal Statistical Society* B 57, 1995) keeps the expected share of false claims among
+//! all claimed differences below the level. Holm's bound on *any* false claim would hide most true differences among
+//! many cells.
 
 /// Corrects p-values for the number of tests (Benjamini–Hochberg). Tests whose corrected value is at most the
 /// level may be claimed. Tests without a result (None) are not counted.

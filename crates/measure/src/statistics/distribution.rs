@@ -1,7 +1,6 @@
-//! Quantiles of Student's t, the normal and the binomial distribution. `statrs` provides Student's t and the normal.
-//! The binomial ranks are our own, because `statrs` 0.19 computes its binomial by a continued fraction of the
-//! incomplete beta function, which loses all accuracy at the counts of a histogram of I/Os (statrs issue 434: 2 % off
-//! at 10^6, outside 0 to 1 at 10^8).
+//! Quantiles of Student's t, the normal and the binomial distribution. The crate `statrs` provides Student's t and
+//! the normal. The binomial ranks are our own, because the binomial of `statrs` 0.19 loses all accuracy at the counts
+//! of a histogram of I/Os (statrs issue 434: 2 % off at 10^6, outside 0 to 1 at 10^8).
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::erf::erfc;

@@ -52,7 +52,6 @@ pub enum Optimum {
         /// Index of the point with the fewest outstanding I/Os.
         least: usize,
     },
-    /// The sweep has no points.
     NoPoints,
 }
 
@@ -115,9 +114,8 @@ pub struct AttachedRate {
     pub iops: f64,
 }
 
-/// Estimates the number of devices that saturate a system. Extrapolates the rate per device of `few` linearly
-/// to the rate of `all` attachable devices; the result does not exceed their number. None if the rate of
-/// `few` is 0.
+/// Estimates the number of devices that saturate a system, at most `all.devices`: the number at which the rate would
+/// reach that of `all`, if it grew at the rate per device of `few`. None if the rate of `few` is 0.
 pub fn saturation(few: AttachedRate, all: AttachedRate) -> Option<f64> {
     let of_one = few.iops / f64::from(few.devices);
     (of_one > 0.0).then(|| (all.iops / of_one).min(f64::from(all.devices)))

@@ -1,10 +1,11 @@
 //! Shifts of level in a history: the values of one figure in repeated equal runs, in order of time. An update, a new
 //! driver or a worn device changes the level from some run on; single outliers and noise do not.
 //!
-//! Each segment has one level. The history is cut so that the sum of squares of the logarithms, plus a penalty for each
-//! segment, is smallest (optimal partitioning). [`super::change`] fits lines instead of levels, because drifts are usual
-//! within a cell, but steps between runs. The noise is estimated robustly from differences, so that shifts do not enlarge
-//! the estimate. Correlated noise makes the penalty larger.
+//! Each segment has one level. The best division minimises the sum of squares of the logarithms plus a penalty per
+//! segment (optimal partitioning). The noise is estimated from differences, so that shifts do not enlarge the
+//! estimate. Correlated noise raises the penalty.
+//!
+//! [`super::change`] fits lines instead, because drifts are usual within a cell, but steps between runs.
 
 use super::change::{logarithms, without_stalls};
 use super::describe::{self, ConfidenceInterval};

@@ -1,9 +1,9 @@
 //! Tests a result, measured by iodyno or published, with Little's law: operations in flight = throughput × time in
 //! flight, summed over the kinds of operation. (Little 1961; the bounds are our choice.)
 //!
-//! [`crate::verdict`] is stricter with iodyno's own cells, whose operations in flight were counted: there the law is an
-//! identity. Here the *nominal* number of outstanding I/Os is used (threads × queue depth), which a starved or batching
-//! generator does not maintain.
+//! The expected number in flight is the *nominal* number of outstanding I/Os (threads × queue depth), which a starved
+//! or batching generator does not maintain. [`crate::verdict`] is stricter with iodyno's own cells: their operations
+//! in flight were counted, so the law must hold exactly.
 
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,14 @@
 //! Conclusions from measured figures: whether a series is steady, how uncertain a mean or a percentile is, whether
 //! one configuration differs from another, and at which load a target works best.
 //!
-//! All functions are pure: numbers in, numbers and a verdict out, in `f64` and without rounding, so that an old run can
-//! be judged again. The random draws of a bootstrap are reproducible from its seed. Shares are fractions (0.02 is 2 %),
-//! never percentages.
+//! All functions are pure and compute in `f64` without rounding, so that an old run can be judged again. The random
+//! draws of a bootstrap are reproducible from its seed. Shares are fractions (0.02 is 2 %), never percentages.
 //!
-//! The *unit of inference* decides which file to use. Within a cell, neighbouring seconds are correlated: a mean
-//! takes [`batch`], a percentile [`quantile`], and a trend [`drift`]; ending a cell by a steady state like fio's
-//! takes [`steps`]. Rounds of a method take [`steady`]. Between configurations only whole runs count: [`repeats`] and
-//! [`compare`].
+//! Which file to use depends on the *unit of inference*:
+//! - Intervals within a cell are correlated. [`batch`] computes a mean, [`quantile`] a percentile, and [`drift`] a
+//!   trend. [`steps`] ends a cell at a steady state as fio does.
+//! - Rounds of a method are judged by [`steady`].
+//! - Between configurations only whole runs count: use [`repeats`] and [`compare`].
 
 #![allow(clippy::many_single_char_names, reason = "formulas are written as in their sources")]
 #![cfg_attr(

@@ -1,12 +1,13 @@
 //! A percentile of merged counts with its confidence interval, and whether it may be printed.
 //!
-//! The estimate is the nearest rank, as in [`Histogram::quantile_ns`]. The interval needs no assumption on the
-//! distribution: it is between order statistics, by the binomial law ([`distribution::quantile_ranks`]). Its bounds are
-//! widened to bucket edges. The width of a bucket, at most 1/128 of the value, is reported as the resolution.
+//! The estimate is the nearest rank, as in [`Histogram::quantile_ns`]. The interval lies between two order
+//! statistics, by the binomial law ([`distribution::quantile_ranks`]), and is valid for any distribution. Its bounds
+//! are widened to bucket edges. The width of a bucket, at most 1/128 of the value, is reported as the resolution.
 //!
-//! Operations are taken as independent. But a stall affects all operations in flight together, so on a real target the
-//! interval of a far percentile is too narrow. `inflation` corrects for this: it is the number of correlated operations
-//! that count as one independent operation. If whole runs are available, [`super::repeats`] needs no such assumption.
+//! The interval assumes that operations are independent. A stall affects all operations in flight together, so on a
+//! real target the interval of a far percentile would be too narrow. `inflation` corrects for this: it is the number
+//! of correlated operations that count as one independent operation. If whole runs are available, [`super::repeats`]
+//! needs no such assumption.
 
 use super::{ConfidenceInterval, distribution};
 use crate::Histogram;

@@ -1,12 +1,11 @@
-//! Ranks of two groups of runs: the test of Mann and Whitney (1947; Wilcoxon 1945) and the shift of Hodges and
-//! Lehmann (1963) with its interval. The only assumption on the runs' distribution is that they are exchangeable if
-//! there is no difference.
+//! Comparison of two groups of runs by ranks: the test of Mann and Whitney (1947; Wilcoxon 1945), and the shift of
+//! Hodges and Lehmann (1963) with its confidence interval. The only assumption is that the runs are exchangeable if
+//! there is no difference. Source: Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*, 3rd edition,
+//! chapter 4.
 //!
-//! Up to [`EXACT_MAX`] runs in both groups together, the distribution is exact, including ties: it counts the ways to
-//! choose the first group so that its (mid)ranks have a given sum, by dynamic programming over doubled midranks,
-//! which are whole numbers. For more runs it is the normal approximation, with corrections for continuity and ties.
-//! (Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*, 3rd edition, chapter 4.) `statrs` has the
-//! test, but its exact form ignores ties, and gave p = 1 where enumeration gives 0.4.
+//! Up to [`EXACT_MAX`] runs in both groups together, the distribution is exact, including ties. For more runs it is
+//! the normal approximation, with corrections for continuity and ties. `statrs` is not used, because its exact test
+//! ignores ties.
 
 use super::{ConfidenceInterval, describe, distribution};
 use serde::{Deserialize, Serialize};
@@ -77,7 +76,8 @@ fn doubled_midranks(a: &[f64], b: &[f64]) -> (Vec<usize>, usize, f64) {
     (doubled, sum_b, ties)
 }
 
-/// Counts the ways to choose `m` of the `ranks`, indexed by the sum of the chosen ranks.
+/// Counts the ways to choose `m` of the `ranks`, indexed by the sum of the chosen ranks, by dynamic programming over
+/// the doubled midranks, which are whole numbers.
 fn ways_by_sum(ranks: &[usize], m: usize) -> Vec<f64> {
     let highest: usize = ranks.iter().rev().take(m).sum();
     let mut ways = vec![vec![0.0_f64; highest + 1]; m + 1];

@@ -1,6 +1,6 @@
-//! Repeated runs: mean and median with confidence intervals, and the number of runs needed. The unit is the whole run
-//! (preparation, preconditioning, steady state), so runs may be taken as independent; the interval covers only the
-//! variation between runs on this device and this host.
+//! Repeated runs: mean and median with confidence intervals, and the number of runs needed. A run (preparation,
+//! preconditioning, steady state) counts as one independent value. The interval covers only the variation between
+//! runs on this device and this host.
 
 use super::{BadInput, ConfidenceInterval, all_finite, describe, distribution};
 use serde::{Deserialize, Serialize};

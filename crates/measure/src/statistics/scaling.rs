@@ -1,10 +1,12 @@
 //! Scaling with threads, devices or hosts: speed-up and efficiency relative to the smallest number measured, and
-//! Gunther's universal scalability law fitted to the absolute figures (*Guerrilla Capacity Planning*, 2007):
+//! Gunther's universal scalability law (*Guerrilla Capacity Planning*, 2007), fitted to the measured throughput:
 //!
+//! ```text
 //! X(n) = λ n / (1 + σ (n − 1) + κ n (n − 1))
+//! ```
 //!
-//! with λ the throughput of one alone, σ the serialised share (contention), and κ the cost of keeping each pair in
-//! agreement (coherency), which makes throughput fall again.
+//! λ is the throughput of a single thread, device or host. σ is the serialised share of the work (contention). κ is
+//! the cost of keeping each pair in agreement (coherency), which makes throughput fall again.
 
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};

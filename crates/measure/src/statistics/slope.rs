@@ -1,12 +1,13 @@
-//! The slope of a noisy series: Theil and Sen's estimate, the median of the slopes between all pairs
-//! of points (Theil 1950; Sen, JASA 63, 1968). Stalls in up to 29 % of the points can't bend it.
+//! The slope of a noisy series: Theil and Sen's estimate, the median of the slopes between all pairs of points (Theil
+//! 1950; Sen, JASA 63, 1968). Stalls in up to 29 % of the points can't bend it.
 //!
-//! The confidence interval of the slope comes from a block bootstrap of the residuals, since neighbouring points are
-//! correlated: circular blocks (Politis and Romano, 1992) of residuals are added to the fitted line, and the line is
-//! fitted again. The standard error from this bootstrap is itself based on few blocks, so the interval takes Student's
-//! t with as many degrees of freedom as there are blocks, less two for the line. In simulations (30 minutes of one
-//! value per second, correlation 0 to 0.8, averaged to 60 points), 93 % of the 95 % intervals contain the true slope;
-//! of plain percentiles of the bootstrap, 88 % do. With 40 points whose correlation is 0.5, it is 90 %.
+//! The confidence interval comes from a bootstrap of circular blocks of the residuals (Politis and Romano, 1992),
+//! because neighbouring points are correlated. It uses Student's t with as many degrees of freedom as there are
+//! blocks, less two for the line.
+//!
+//! In simulations (30 minutes of one value per second, correlation 0 to 0.8, averaged to 60 points), 93 % of the 95 %
+//! intervals contain the true slope; plain percentiles of the bootstrap would contain it in 88 %. With 40 points
+//! whose correlation is 0.5, it is 90 %.
 
 use super::{ConfidenceInterval, describe, distribution};
 use iodyno_units::rng;

@@ -1,13 +1,12 @@
-//! The steady state of SNIA's performance test specification (PTS 2.0.2, definition 2.1.24), to the
-//! letter: over the last five rounds the values of the tracking variable lie within a *range* of
-//! 20 % of their mean (not a band of ± 20 %, nor of ± 10 %), and the least squares line through
-//! them rises or falls by at most 10 % of the mean from the first of the five to the last. After at
-//! most 25 rounds the answer is NOT REACHED, and the last window is reported all the same.
+//! The steady state of SNIA's performance test specification (PTS 2.0.2, definition 2.1.24). Over the last five
+//! rounds, the largest and the smallest value of the tracking variable must differ by at most 20 % of the mean. The
+//! least squares line must rise or fall by at most 10 % of the mean from the first to the last of these rounds. If
+//! this is not so after 25 rounds, the answer is NOT REACHED, and the last window is reported all the same.
 //!
-//! The steady state is judged only at the end of a round, for all tracking variables together. The criterion is weak: a
-//! device that loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since there
-//! are up to 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own verdict in
-//! addition.
+//! The steady state is judged only at the end of a round, for all tracking variables together. The criterion is weak:
+//! a device that loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since
+//! there are up to 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own
+//! verdict in addition.
 
 use super::{BadInput, all_finite, describe};
 use serde::{Deserialize, Serialize};

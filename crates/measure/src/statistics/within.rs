@@ -1,12 +1,12 @@
-//! Percentiles of one window with confidence intervals that account for slow operations being clustered in time.
+//! Percentiles of one window, with confidence intervals that account for the clustering of slow operations in time.
+//! The interval of [`quantile`] assumes independent operations, but a stall affects all operations in flight, and
+//! slow seconds are clustered.
 //!
-//! The interval of [`quantile`] takes operations as independent. They are not: a stall
-//! affects all operations in flight, and slow seconds are clustered. The window's own series shows how much that
-//! matters. The operations beyond the percentile are counted per batch of the series; if they were independent, the
-//! counts would scatter according to the binomial law. The excess is the inflation (Pearson's χ² over its degrees of
-//! freedom, the dispersion of a quasi-binomial model: McCullagh and Nelder, *Generalized Linear Models*, 2nd edition,
-//! section 4.5). Each operation counts as 1/inflation independent operations. There are 30 batches, or fewer (at least
-//! 10) if neighbouring batches are correlated, as for [`super::batch`].
+//! The operations beyond the percentile are counted per batch of the window's series: 30 batches, or fewer (at least
+//! 10) if neighbouring batches are correlated, as for [`super::batch`]. The *inflation* is the factor by which these
+//! counts scatter more than the binomial law predicts for independent operations (Pearson's χ² over its degrees of
+//! freedom; McCullagh and Nelder, *Generalized Linear Models*, 2nd edition, section 4.5). Each operation counts as
+//! 1/inflation independent operations.
 //!
 //! **Scope:** the sampling error of *this window*, as if it were repeated directly after, in the same state, on the
 //! same machine, with the same neighbours. Only repeats show differences between runs. A dependence longer than a

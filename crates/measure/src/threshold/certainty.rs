@@ -1,4 +1,5 @@
-//! The 95 % confidence interval of the figure that a threshold judges, as results print it: whether the limit lies within it.
+//! The 95 % confidence interval of the figure that a threshold judges, the same as in results, and whether the
+//! threshold's limit lies within it.
 
 use super::Bound;
 use crate::metric::{Counted, Metric};
@@ -29,8 +30,9 @@ impl Between {
     }
 }
 
-/// Computes the interval of a metric of a cell, or of a cell and its repeats: of the sampling error of one window, or of the
-/// mean of several. None for a maximum, a mean latency of one window, a percentile of several, and too little data.
+/// Computes the confidence interval of a metric. For a single cell it covers the sampling error of its window; for a
+/// cell and its repeats, the error of their mean. None for a maximum, for the mean latency of a single cell, for a
+/// percentile of several cells, and for too little data.
 pub(super) fn interval(group: &[&Cell], metric: Metric) -> Option<Between> {
     let Metric { kind, quantity } = metric;
     let [cell] = group else { return of_repeats(group, metric) };
@@ -48,7 +50,7 @@ pub(super) fn interval(group: &[&Cell], metric: Metric) -> Option<Between> {
     }
 }
 
-/// The function that counts what a rate counts, per interval of the series.
+/// Returns the function that counts an interval's contribution to a rate: its operations or its bytes.
 fn amount(cell: &Cell, metric: Metric) -> impl Fn(&Interval) -> u64 {
     let of_kind = |i: &Interval, kind: OpKind, by_bytes: bool| {
         i.class(kind).map_or(0, |class| if by_bytes { class.bytes } else { class.ops() })

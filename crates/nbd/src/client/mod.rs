@@ -1,8 +1,8 @@
 //! NBD client for a load generator: one connection with many requests in flight.
 //!
-//! One iteration of the caller's loop: [`Connection::queue`] each request into its own slot, [`Connection::turn`] once
-//! (sends queued requests, receives replies, waits as [`Wait`] says), [`Connection::drain`] the completions. These
-//! calls neither allocate nor lock. Payloads are sent from and received into the caller's buffers.
+//! In each iteration, the caller's loop queues requests, each in its own slot ([`Connection::queue`]). It then sends
+//! them and receives replies ([`Connection::turn`]), and takes the completions ([`Connection::drain`]). These calls
+//! neither allocate nor lock. Payloads are sent from and received into the caller's buffers.
 //!
 //! A connection belongs to one thread. [`connect_many`] opens several connections to the same export, if the server
 //! announces multi_conn.
@@ -352,13 +352,13 @@ impl Connection {
     }
 
     /// Queues a request. The caller must check range, alignment and support for the command (see [`Self::info`]); the
-    /// server answers an invalid request with an error. Panics if the slot is in flight or not below the depth, and for
-    /// [`Kind::Disc`].
+    /// server answers an invalid request with an error. Panics if the slot is in flight or not below the depth, and
+    /// for [`Kind::Disc`].
     ///
     /// # Safety
-    /// For a read, `buffer` has `len` writable bytes, which nothing else touches until the completion is received
-    /// or the connection is dropped. For a write they are readable, and nothing changes them until then. For
-    /// other requests the buffer is not used and may be null.
+    /// For a read, `buffer` must have `len` writable bytes, which nothing else touches until the completion is
+    /// received or the connection is dropped. For a write, `buffer` must have `len` readable bytes, which nothing
+    /// changes until then. For other requests the buffer is not used and may be null.
     #[inline]
     pub unsafe fn queue(
         &mut self,

@@ -36,7 +36,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// NBD URI. It gives the address of a server, the name of an export, and TLS settings.
+/// NBD URI: address of a server, name of an export, and TLS settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri {
     /// Address at which the server listens.

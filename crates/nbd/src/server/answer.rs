@@ -25,7 +25,6 @@ impl<'a> Words<'a> {
         self.len
     }
 
-    /// True if the range has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -70,7 +69,6 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Sets the bytes to zero.
     pub fn zero(&self) {
         let head = ((8 - self.skip) % 8).min(self.len);
         let mut words = self.all;

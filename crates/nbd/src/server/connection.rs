@@ -1,10 +1,10 @@
 //! A connection, with the state that negotiation (`handshake.rs`) and transmission (`transmission.rs`) share. Each
 //! connection has its own thread.
 //!
-//! **Memory.** A connection has an input buffer of [`INPUT_BYTES`], of which unused pages are not touched, and a send
-//! queue ([`Outgoing`](super::send_queue::Outgoing)), which replies to one request may overfill. A payload of at most
-//! 32 MiB is held while it arrives. [`Link`] bounds the rest. Memory beyond a small share per connection needs a grant
-//! from the server's [budget](super::link::budget).
+//! **Memory.** A connection has an input buffer of [`INPUT_BYTES`], a send queue
+//! ([`Outgoing`](super::send_queue::Outgoing)), and space for the payload that is arriving, at most 32 MiB. [`Link`]
+//! limits deferred requests and their replies. Memory beyond a small share per connection needs a grant from the
+//! server's [budget](super::link::budget).
 
 mod handshake;
 mod transmission;

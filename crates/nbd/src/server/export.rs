@@ -2,8 +2,8 @@
 //! each connection that selects it. A session receives requests one at a time, on the connection's own thread. It
 //! answers each within the call, or [later](Io::later) from any thread, in any order.
 //!
-//! Every request that reaches a session is checked: its range lies within the export, it is aligned, its flags are
-//! valid, and it does not write to a read-only export.
+//! Requests are checked before they reach a session: the range lies within the export and is aligned, the flags are
+//! valid, and a read-only export is not written.
 
 use super::answer::{Answer, Words};
 use super::deferred_reply::DeferredReply;

@@ -1,15 +1,14 @@
 //! State shared by a connection's thread and the threads that answer its requests later. Such a thread may carry out
-//! the I/O of a hundred connections, so it must never wait for a client or for a connection's thread. It sends as much
-//! of the reply as the socket accepts, which saves a wake-up, and leaves the rest to the connection's thread.
+//! the I/O of a hundred connections, so it never waits for a client or for a connection's thread. It sends as much of
+//! the reply as the socket accepts, which saves a wake-up, and leaves the rest to the connection's thread.
 //!
-//! At most one thread sends at a time. Others append to the queue and leave; the sender checks the queue again before
-//! it leaves. No thread sends, wakes another or takes the budget's lock while it holds the queue's lock.
+//! At most one thread sends at a time. Others append to the queue; the sender checks the queue again before it stops.
+//! No thread sends, wakes another or takes the budget's lock while it holds the queue's lock.
 //!
-//! **Memory.** Deferred requests and queued answers are bounded by the connection's limits, and over all connections by
-//! the [`Budget`]. While a limit is exceeded, the connection's thread reads no further request. Sent bytes do not
-//! count, so the server must free their memory: if a buffer of more than [`KEEP_BYTES`] remains after a send, the
-//! acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The sender does not trim,
-//! since it would then allocate new memory for each answer to a client that reads much.
+//! **Memory.** The connection's limits and the [`Budget`] bound deferred requests and queued replies. While a limit
+//! is exceeded, the connection's thread reads no further request. If a buffer of more than [`KEEP_BYTES`] remains
+//! after a send, the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The
+//! sender does not trim, because it would then allocate memory for each reply to a client that reads much.
 
 pub(super) mod memory_budget;
 

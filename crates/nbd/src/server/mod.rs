@@ -46,8 +46,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// Maximum number of deferred requests per connection.
     pub requests: usize,
-    /// Maximum size of a connection's deferred requests and unsent replies, payload bytes. A single request (up
-    /// to 32 MiB) may exceed the limit.
+    /// Maximum payload bytes of a connection's deferred requests and unsent replies. A single request (up to 32 MiB)
+    /// may exceed the limit.
     pub in_flight_bytes: usize,
     /// Maximum memory for payloads and replies of all connections together, bytes, in addition to
     /// [`Self::own_bytes`] of each. A request that does not fit waits until others are answered.

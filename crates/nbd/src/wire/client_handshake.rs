@@ -1,6 +1,6 @@
-//! The client's side of negotiation. The client first requests TLS if required, and never continues without it. Then it
-//! requests structured replies and `base:allocation`, and at last the export: by GO, or by EXPORT_NAME if the server
-//! does not know GO. The server's messages are checked against the limits of the NBD specification.
+//! The client's side of negotiation. The client first requests TLS if required, and never continues without it. Then
+//! it requests structured replies and `base:allocation`. Last it opens the export, by GO or, if the server does not
+//! know GO, by EXPORT_NAME. The server's messages are checked against the limits of the NBD specification.
 
 use super::bytes::{Put, Reader};
 use super::values::{

@@ -1,9 +1,10 @@
-//! The client's table of requests in flight, and the parser of their replies. It encodes the headers of requests, finds
-//! the request of each reply by its cookie, and tells the caller where a payload belongs. It copies no payload itself.
+//! The client's table of requests in flight, and the parser of their replies. It encodes the headers of requests,
+//! finds the request of each reply by its cookie, and tells the caller where a payload belongs. It copies no payload
+//! itself.
 //!
-//! The server is not trusted: a cookie that is not in flight, a chunk outside its request, bytes sent twice, missing
-//! bytes despite success, and inconsistent lengths are faults, after which the connection is unusable. (Two clients
-//! have silently corrupted copies because they did not check this.)
+//! The server is not trusted. Each of these faults makes the connection unusable: a cookie that is not in flight, a
+//! chunk outside its request, bytes sent twice, bytes missing despite success, inconsistent lengths. (Two other
+//! clients have silently corrupted copies because they did not check this.)
 
 use super::bytes::Reader;
 use super::request::{Kind, REQUEST_BYTES, Request};

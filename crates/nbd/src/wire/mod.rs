@@ -1,7 +1,7 @@
 //! The protocol as types and state machines: bytes in, bytes and events out. Nothing here uses a socket, a clock or a
 //! thread, so tests can exercise every rule with byte strings.
 //!
-//! | file | what |
+//! | file | what it holds |
 //! |---|---|
 //! | `values` | constants of the protocol document, error numbers, an export's description |
 //! | `server_handshake` | negotiation on the server's side |
@@ -10,12 +10,12 @@
 //! | `client_handshake` | negotiation on the client's side |
 //! | `inflight` | the client's requests in flight and the replies to them |
 //!
-//! The source of every number and rule is the protocol document (`doc/proto.md` of the NetworkBlockDevice
-//! project, which is in the public domain). Fixed newstyle only; extended headers are not supported.
+//! The source of every number and rule is the protocol document (`doc/proto.md` of the NetworkBlockDevice project,
+//! which is in the public domain). Fixed newstyle only; extended headers are not supported.
 //!
 //! **Memory.** A state machine keeps at most one name of [`NAME_MAX`] bytes and a few numbers. Its caller buffers the
-//! input; [`WINDOW_BYTES`] are enough for the longest message that is parsed as a whole. Longer messages are discarded
-//! while they arrive, or end the connection. Lengths from the peer are checked before memory is allocated.
+//! input; [`WINDOW_BYTES`] are enough for the longest message that is parsed as a whole. Longer messages are
+//! discarded while they arrive, or end the connection. Lengths from the peer are checked before memory is allocated.
 
 mod bytes;
 mod client_handshake;

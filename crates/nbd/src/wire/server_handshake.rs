@@ -1,6 +1,6 @@
 //! The server's side of negotiation: fixed newstyle. Each step takes one message from the input and returns the next
 //! action. TLS is either required or absent. If it is required, the server accepts only STARTTLS and ABORT before TLS
-//! is established, and then discards all earlier agreements.
+//! is established.
 
 use super::bytes::{Put, Reader};
 use super::request::Rules;
@@ -51,7 +51,7 @@ pub enum Step {
 pub enum Refusal {
     /// No export has this name.
     Unknown,
-    /// The export can't be opened, perhaps only by this client.
+    /// Opening the export failed: it refuses this client, or all clients.
     Policy,
     /// The server is shutting down.
     Shutdown,

@@ -82,7 +82,6 @@ pub const PAYLOAD_MAX: u32 = 32 << 20;
 pub struct CmdFlags(pub u16);
 
 impl CmdFlags {
-    /// The empty set of flags.
     pub const NONE: Self = Self(0);
     /// Force unit access: the data must be durable before the reply.
     pub const FUA: Self = Self(1);

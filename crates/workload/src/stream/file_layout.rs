@@ -1,8 +1,9 @@
-//! The layout of a file set on a target, as by ext4 with blocks of 4 KiB: flexible groups of 16 block groups of 128
-//! MiB, each with the bitmaps and inode tables of its groups at the start. Files are contiguous and follow each other
-//! from the range's start. If they have extents of a given length, a bijection scatters the extents over the range.
+//! Maps the linear address of a file set, file after file, to an offset from the start of the active range, in
+//! constant time and memory.
 //!
-//! Maps the set's linear address, file after file, to an offset from the range's start, in constant time and memory.
+//! The layout is that of ext4 with blocks of 4 KiB: flexible groups of 16 block groups of 128 MiB, each with the
+//! bitmaps and inode tables of its groups at the start. Files are contiguous and follow each other. If they have
+//! extents of a given length, a bijection scatters the extents over the range.
 
 use super::geometry::GeometryError;
 use super::permute::Permutation;

@@ -1,12 +1,5 @@
 //! Zipf distribution: ranks with probability proportional to k^-θ, exactly, for any number of ranks. No sum is
-//! truncated and no constant approximated, unlike in generators that normalise by the sum of the first terms.
-//!
-//! Rejection from a staircase: the ranks are divided into steps, each with a width of 1/64 of its first rank,
-//! so that 400 GB in 4 KiB blocks take about a thousand. A step is chosen by Walker's alias method with the
-//! weight width × (first rank)^-θ, a rank within it uniformly, and the rank is kept with probability (rank /
-//! first rank)^-θ; nearly always a comparison decides this without the power. Rejection-inversion (Hörmann and
-//! Derflinger, 1996) draws from the same law without a table, but needs a logarithm and an exponential per
-//! draw, which takes ten times as long.
+//! truncated and no constant approximated.
 
 use iodyno_units::rng::{Generator, RngCore as _, below};
 
@@ -14,6 +7,12 @@ use iodyno_units::rng::{Generator, RngCore as _, below};
 const PARTS: u64 = 64;
 
 /// Draws ranks 0 to n - 1 from a Zipf distribution; rank 0 is the most likely.
+///
+/// Rejection from a staircase: the ranks are divided into steps, each with a width of 1/64 of its first rank, so that
+/// 400 GB in 4 KiB blocks take about a thousand. Walker's alias method chooses a step with the weight width × (first
+/// rank)^-θ. A rank within the step is drawn uniformly, and kept with probability (rank / first rank)^-θ. Nearly
+/// always a comparison decides this without the power. Rejection-inversion (Hörmann and Derflinger, 1996) needs no
+/// table, but a logarithm and an exponential per draw, which takes ten times as long.
 #[derive(Debug)]
 pub(crate) struct Zipf {
     theta: f64,

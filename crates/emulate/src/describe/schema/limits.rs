@@ -3,7 +3,7 @@
 use super::{GIB, PIB, S, US, bandwidth, count, flag, size, time};
 use iodyno_catalog::{Key, ValueType};
 
-/// The table `[iops_limit]`. The rules relate its optional keys.
+/// The table `[iops_limit]`. `describe::limit` has the rules between its optional keys.
 pub(super) const IOPS_LIMIT: &[Key] = &[
     Key::optional("iops_limit.of", ValueType::Word(&["reads", "writes"])),
     count("iops_limit.rate", 1..=OPERATIONS_MAX).ruled(IOPS_RULE),

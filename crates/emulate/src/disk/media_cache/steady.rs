@@ -1,10 +1,11 @@
 //! Constructs the media cache of a disk that has been written at random for a long time.
 //!
-//! Time is counted in writes. A band of the written part is first written after it was cleaned (mean wait: the number
-//! of bands, B), and cleaned when that write is the oldest in the log, W writes later. So W / (W + B) of the bands have
-//! writes in the cache; the age of the first one is uniform in 0 to W, and further ones follow at mean distances B.
-//! Their mean number per band in the cache is thus 1 + W / 2B. W is the log's size in writes, or smaller if the map's
-//! entries are used up first.
+//! Time is counted in writes. B is the number of bands in the written part. W is the number of writes that the log
+//! covers; the map's limit on entries may make it smaller. After its cleaning, a band waits B writes on average for
+//! its next write. It is cleaned when that write is the oldest in the log, W writes later.
+//!
+//! So a fraction W / (W + B) of the bands has writes in the cache. The age of the first of these writes is uniform in
+//! 0 to W, and further ones follow at a mean distance of B: a band in the cache has 1 + W / 2B writes on average.
 
 use super::MediaCache;
 use iodyno_units::rng::{Generator, below, unit_open_closed};

@@ -1,13 +1,13 @@
 //! Memory budget of all connections together: arriving payloads, unanswered requests and unsent replies.
 //!
-//! Each connection has its own share ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), which is not counted
-//! here, so small requests never wait for another connection. Memory beyond it needs a *grant* from the budget. While
-//! the budget is exhausted, connections with further requests wait in order. Connections can't deadlock: a waiting
-//! connection still sends its pending replies, and a grant shrinks as the client reads them.
+//! Each connection may always use its own share ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), which the
+//! budget does not count. Memory beyond it needs a *grant*. While the budget is exhausted, connections with further
+//! requests wait in order. They can't deadlock: a waiting connection still sends its pending replies, and a grant
+//! shrinks as the client reads them.
 //!
-//! A client that reads nothing would keep its grant forever. So while connections wait, the server ends a grant holder
-//! whose client has transferred less than one step within [`Limits::stall`](crate::server::Limits::stall). A connection
-//! without a grant is not tracked, and takes no lock.
+//! A client that reads nothing would keep its grant forever. While connections wait, the server therefore ends a
+//! grant holder whose client has transferred less than one step within
+//! [`Limits::stall`](crate::server::Limits::stall).
 
 use super::Link;
 use crate::server::Limits;
