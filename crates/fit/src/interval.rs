@@ -1,5 +1,5 @@
-//! Uncertainty of the fitted parameters. Each parameter gets an interval from the profile of the misfit, or is found
-//! not to be determined by the cells. Some products of parameters are determined although no factor is.
+//! Uncertainty of the fitted parameters. The profile of the misfit gives each parameter an interval, or shows that the
+//! cells do not determine the parameter. Some products of parameters are determined although their factors are not.
 
 use crate::matrix::{eigen, inverse};
 use crate::parameter::Parameter;

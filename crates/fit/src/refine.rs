@@ -1,6 +1,6 @@
-//! The joint refinement: finds the logarithms of the parameters that bring the simulated statistics nearest to the
-//! measured ones (simulated moments, Levenberg-Marquardt). All simulations have the same seed, so that two of them
-//! differ by their parameters and not by chance.
+//! The joint refinement: finds the parameters whose simulated statistics are nearest to the measured ones (simulated
+//! moments, Levenberg-Marquardt on logarithms). All simulations have the same seed, so differences between them are due
+//! to the parameters alone.
 
 use crate::matrix::{Symmetric, solve};
 use crate::parameter::{Parameter, Unit};

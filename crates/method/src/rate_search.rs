@@ -3,9 +3,9 @@
 //!
 //! The first cell runs the workload in a closed loop: its rate is the target's capacity. Each further cell offers a
 //! rate in an open loop, where response time counts from the intended start and so includes the queue before an
-//! overloaded target. The search bisects between the highest rate that met the limit and the lowest that missed it;
-//! initially these are zero and the capacity. Since cells at the same rate may differ, two of three decide that a
-//! rate misses, and the final rate is repeated until two of three cells meet the limit (`rate_search/course.rs`).
+//! overloaded target. The search bisects between the highest rate that met the limit (initially 0) and the lowest that
+//! missed it (initially the capacity). Since cells at the same rate may differ, two of three decide that a rate misses.
+//! The final rate is repeated until two of three cells meet the limit (`rate_search/course.rs`).
 
 mod course;
 

@@ -1,5 +1,5 @@
-//! The effect that a fault has at its offset. It is determined before the fault is applied, so that no test passes
-//! only because its fault hit nothing.
+//! Determines in advance the effect that a fault has at its offset, so that no test passes only because its fault hit
+//! nothing.
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};

@@ -1,6 +1,6 @@
 //! Tests the conclusions of a paper, expressed as comparisons between rows of the study, on the simulated values.
 //!
-//! If the values of a comparison are within two standard errors of the limit, the conclusion is untestable.
+//! A conclusion is untestable if the values of a comparison are within two standard errors of its limit.
 
 use crate::published::Key;
 use crate::unit::Unit;

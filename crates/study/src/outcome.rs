@@ -1,5 +1,5 @@
-//! Computes the outcome of a study from its cells' results: for every row the simulated value, its error, and the null
-//! model's prediction; and the errors by strata.
+//! Computes the outcome of a study from its cells' results: the simulated value of each row, its error, the null
+//! model's prediction, and the errors by strata.
 
 use crate::cell::{CellKey, Rounds, Taken};
 use crate::conclusion::{Finding, Simulated};

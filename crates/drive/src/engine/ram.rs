@@ -1,6 +1,6 @@
-//! The in-process RAM disk: an operation is a copy between a region of memory and the slot's buffer, done by the
-//! submitter itself. It scales with threads. Queue depth only makes the next address known early, so that its
-//! first cache lines are prefetched while the present block is copied.
+//! The in-process RAM disk: an operation copies between a region of memory and the operation's buffer, in the thread
+//! that submits it. It scales with threads. With a queue depth above 1 the next address is known early, so its first
+//! cache lines are prefetched during the present copy.
 
 use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::{Buffers, Region};

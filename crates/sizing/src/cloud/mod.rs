@@ -1,13 +1,13 @@
 //! Finds the cheapest cloud volumes that meet a demand, by a formula of their rate limits, and confirms them by
 //! simulation.
 //!
-//! | module | contents |
+//! | module | task |
 //! |---|---|
-//! | `load` | the load on rate limits |
-//! | `prices` | prices of volumes |
-//! | `instance` | instances whose limits the volumes share |
-//! | `search` | the cheapest volumes of a class |
-//! | `answer` | the answer as text and as a document |
+//! | `load` | computes the load on rate limits |
+//! | `prices` | reads the prices of volumes |
+//! | `instance` | holds the limits that an instance sets on its volumes |
+//! | `search` | finds the cheapest volumes of a class |
+//! | `answer` | formats the answer as text and JSON |
 
 mod answer;
 #[cfg(test)]
