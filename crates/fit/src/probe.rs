@@ -178,7 +178,8 @@ const STEADY_TIMES: u64 = 5;
 /// Number of times that conditioning overwrites the device: after two, the steady state of the SNIA specification.
 const CONDITIONING_PASSES: u64 = 2;
 
-/// State of an emulated device in which the cell of this name was measured, other than that of its target.
+/// State of an emulated device before the cell of this name. [`Precondition::Workload`] means that of the cell's
+/// target.
 pub fn precondition(name: &str) -> Precondition {
     let name = name.strip_prefix(HELD_OUT).unwrap_or(name);
     if name.starts_with(STEADY) {

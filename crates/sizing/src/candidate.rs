@@ -1,8 +1,8 @@
 //! Candidates of a search: RAID adapters or a server, with devices of one model in arrays of one level and width.
 //!
-//! By default these are RAID adapters with the catalog's SAS devices, each adapter model in its fastest slots, and
-//! servers with other drives whose files name the servers. Devices that can't be hot-swapped are searched only by
-//! name.
+//! By default, each hot-swappable drive of the catalog is a candidate. SAS drives are combined with all RAID adapters,
+//! each in its fastest slots; other drives with the server that their file names. Devices that can't be hot-swapped are
+//! searched only by name.
 
 use crate::demand::Demand;
 use iodyno_catalog::{Kind as FileKind, list};

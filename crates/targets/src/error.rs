@@ -1,4 +1,4 @@
-//! Errors from parsing a target's name to opening it. The kind of error determines the command's exit code.
+//! Errors in naming, inspecting, opening and laying out targets. The kind of error determines the command's exit code.
 //!
 //! Every message names the problem, the object and the remedy. A [`Refusal`] is one reason not to write; a target can
 //! have several, and the message lists all. The `guard` module decides which refusals apply.
