@@ -1,6 +1,7 @@
 //! Breakdown of the latency of a real I/O, as its worker sees it. Some iterations of the worker's loop take two
 //! additional timestamps: after the submission of queued operations but before any wait, and after the completions have
-//! been counted. Timestamps of this process can't separate device, kernel and queues, which share the time between.
+//! been counted. The time between the two includes device, kernel and queues, which timestamps of this process can't
+//! separate.
 //!
 //! Two phases are measured. *Submission* is the first part of the latency, until the call that submitted the batch
 //! returned (fio's `slat`; for a read from the page cache, this is the whole latency). *Reaping* follows the latency:

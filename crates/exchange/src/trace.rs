@@ -149,7 +149,7 @@ pub struct Selection {
     pub to_ns: Option<u64>,
     /// Which event counts as an operation, in formats that record several events per operation.
     pub action: BlockAction,
-    /// Alignment to which operations are enlarged, bytes, a power of two; None: unchanged.
+    /// Block size to whose multiples operations are enlarged, bytes, a power of two; None: operations are unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u32>,
 }

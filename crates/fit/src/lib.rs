@@ -139,7 +139,7 @@ impl Fitted {
 /// A later structure replaces an earlier one only if its misfit is below this fraction of the earlier one's.
 const BETTER: f64 = 0.8;
 
-/// The best of several fits, each of which starts from another device of the catalog.
+/// The best of several fits that started from different devices of the catalog.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// Index of the chosen start in the list of starts.
@@ -191,9 +191,9 @@ fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
     Ok(interval::scale(&coarse, &near, &slope).0)
 }
 
-/// Fits the device of `start` to `cells`, and predicts `held_out` with it. Of measured cells in several states, those
-/// in the steady state of random writes determine only the spare capacity, because they depend on all other parameters
-/// and have the most noise.
+/// Fits the device of `start` to `cells`, and predicts `held_out` with it. If only some of the measured cells are in
+/// the steady state of random writes, these determine the spare capacity alone, because they are the noisiest and
+/// depend on all parameters.
 ///
 /// # Errors
 /// See [`FitError`].

@@ -31,7 +31,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All figures of a histogram, in the order in which tables show them.
+    /// All figures of a histogram, in display order.
     pub const OF_LATENCY: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Name of the figure in tables and JSON.

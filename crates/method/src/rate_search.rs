@@ -33,7 +33,7 @@ const MET_SHARE: f64 = 0.98;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LatencyLimit {
-    /// Latency metric to which the limit applies, for one kind of operation or for all.
+    /// Latency metric of the limit, for one kind of operation or for all.
     pub metric: Metric,
     /// Value that the latency must stay below, ns.
     pub below_ns: u64,
@@ -113,7 +113,7 @@ impl LatencyLimit {
 pub struct RateSearch {
     /// Workload whose rate is searched, as a grid of one point.
     pub grid: Grid,
-    /// Latency limit that the rate must meet.
+    /// Latency limit of the search.
     pub limit: LatencyLimit,
 }
 

@@ -161,7 +161,7 @@ pub struct Points {
     pub before: Option<(Spec, u64)>,
 }
 
-/// Type of operating point, by which it is chosen from the results of an earlier stage.
+/// Type of operating point, which determines its choice from the results of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The point with the highest IOPS among those that meet all latency ceilings.

@@ -35,7 +35,7 @@ pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 /// A system to be sized: host, device model and RAID level.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the host, as in the name of an emulated target: a system with RAID adapters, or a server without them.
+    /// Name of the host in the name of an emulated target: a system with RAID adapters, or a server without adapters.
     pub host: String,
     /// Description of the host in one line.
     pub host_summary: String,

@@ -43,8 +43,8 @@ pub enum RefusalCode {
     NotStorage,
     /// The target could not be read, so its content is unknown.
     UnknownContent,
-    /// The target contains data that iodyno did not write, of a known or unknown kind. An NBD export is refused
-    /// even if the data are iodyno's own, since another client may use them.
+    /// The target contains data that iodyno did not write. An NBD export is refused even if it contains only iodyno's
+    /// own data, since another client may use them.
     HoldsData,
     /// A purge erases the whole target, so `--destroy` must name the target even if it seems empty.
     Purge,

@@ -73,7 +73,7 @@ pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// The mmap engine of one worker.
+/// Loads and stores on a mapping of the target, for one worker.
 #[derive(Debug)]
 pub struct MmapEngine<'a> {
     medium: FileMedium,

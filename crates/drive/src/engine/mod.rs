@@ -306,7 +306,7 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// Engine options that a user may set.
+/// Options of io_uring; other engines have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineOptions {
     /// io_uring: poll for completions (IORING_SETUP_IOPOLL) instead of waiting for interrupts.

@@ -16,7 +16,7 @@ pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// The psync engine of one worker.
+/// Engine with one pread or pwrite per operation, for one worker.
 #[derive(Debug)]
 pub struct PsyncEngine<'a> {
     medium: FileMedium,

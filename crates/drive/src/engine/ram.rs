@@ -48,7 +48,7 @@ pub(super) fn run(region: &Arc<Region>, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// The ram engine of one worker.
+/// Engine that copies to and from a region of memory, for one worker.
 #[derive(Debug)]
 pub struct RamEngine<'a> {
     region: Arc<Region>,

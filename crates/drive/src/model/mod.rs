@@ -77,7 +77,7 @@ pub struct Modelled {
     pub machine: Machine,
     /// Activity of the machine's components in the measured window.
     pub usage: Snapshot,
-    /// Number of completed operations, including failed ones and those during the ramp.
+    /// Number of completed operations, including failed ones and the ramp.
     pub completions: u64,
     /// CPU time of this thread for the simulation, ns. Excludes the creation of the machine.
     pub cpu_ns: u64,

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub struct Table {
     /// Names of the axes, outermost first.
     pub axes: Vec<String>,
-    /// Rows, one per point, in the order in which the grid was written.
+    /// One row per point, in the order of the grid's definition.
     pub rows: Vec<Row>,
 }
 
@@ -25,7 +25,7 @@ pub struct Table {
 pub struct Row {
     /// Value of the point on each axis, as text.
     pub at: Vec<String>,
-    /// Number of valid cells from which the results were computed.
+    /// Number of valid cells behind the results.
     pub n: usize,
     /// Reason why the point was skipped; `None` if it was measured.
     pub skipped: Option<String>,

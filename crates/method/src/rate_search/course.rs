@@ -5,8 +5,8 @@
 //! from a rate that meets the limit, and raises it until one fails ([`Course::above`]). Both then bisect to the same
 //! precision.
 
-/// Precision of the result. The search ends when the highest rate that met the limit and the lowest that missed it
-/// differ by at most this fraction of the former.
+/// Precision of the result. The search ends when the highest rate that met the limit (H) and the lowest that missed it
+/// differ by at most this fraction of H.
 pub const PRECISION_SHARE: f64 = 0.02;
 /// Fraction of the capacity below which no rate is tried.
 const LEAST_SHARE: f64 = 0.001;

@@ -154,7 +154,7 @@ pub struct BlockDevice {
     pub kernel_name: String,
     /// Device number, such as `259:0`.
     pub dev: DevNo,
-    /// Kernel name of the disk, for a partition.
+    /// Kernel name of the partition's disk; `None` if the device is not a partition.
     pub partition_of: Option<String>,
     /// Capacity of the device or partition, bytes.
     pub size_bytes: Option<u64>,

@@ -37,7 +37,7 @@ pub struct NbdExport {
     pub address: String,
     /// Name of the export; empty for the default export.
     pub export: String,
-    /// Text by which the server describes the export, for people.
+    /// The server's description of the export, for people.
     pub description: String,
     /// Size of the export as the server reports it, bytes.
     pub size_bytes: u64,

@@ -36,7 +36,7 @@ pub use choose::{Choice, PurgePlan, plan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// NVMe Sanitize, block erase: erases every block of the medium, including those that the host can't access.
+    /// NVMe Sanitize, block erase: erases every block of the medium, including blocks that the host can't access.
     NvmeSanitizeBlock,
     /// NVMe Sanitize, crypto erase: changes the encryption key, so that all data becomes unreadable.
     NvmeSanitizeCrypto,
