@@ -119,8 +119,8 @@ impl Shared {
 }
 
 impl Folders {
-    /// Mounts the file system on an empty directory that is private to this process: as root by system call,
-    /// otherwise by `fusermount3`.
+    /// Mounts the file system on an empty directory that is private to this process. Root mounts by system call, other
+    /// users by `fusermount3`.
     ///
     /// # Errors
     ///

@@ -16,9 +16,10 @@ const WEAK: f64 = 0.5;
 /// mean latency then varies less than independent operations would make it. With this limit, intervals of drawn volumes
 /// hold in 90 to 98 % of the cases; with 0.5, in 76 %.
 const SCALE_MIN: f64 = 0.7;
-/// Distance, as a difference of logarithms, that means that the interval has no end on this side: a factor of 20.
+/// Distance, as a difference of logarithms, from which the interval counts as unbounded on this side: a factor of 20.
 const UNBOUNDED: f64 = 3.0;
-/// Most rounds of the search for the end of an interval, and the factor by which the distance grows in each.
+/// Maximum number of rounds of the search for the end of an interval, and the factor by which the distance grows in
+/// each.
 const ROUNDS_MAX: usize = 7;
 const FARTHER: f64 = 3.0;
 /// Fraction of the wanted growth of the misfit from which the end can be extrapolated by a square root.

@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 /// Prior standard deviation of a parameter's logarithm around its start, for measured cells: a factor of 2.7. Matters
 /// only for parameters that the cells do not determine.
 const PRIOR: f64 = 1.0;
-/// The same for printed figures, which are fewer than the parameters: those without a figure stay near the device that
-/// the fit starts from.
+/// Prior standard deviation for printed figures, which are fewer than the parameters: those without a figure stay near
+/// the device that the fit starts from.
 const PRIOR_PRINTED: f64 = 0.5;
 /// Half-width of the difference in a numeric derivative, in units of a parameter's logarithm.
 const STEP: f64 = 0.08;
-/// Number of seeds from which the luck of a minimum is estimated: how far its cost is low by chance.
+/// Number of other seeds with which a minimum is simulated again, to estimate how much of its low cost is chance.
 const OTHERS: u64 = 4;
 /// Largest change of a parameter's logarithm in one iteration.
 const MOVE_MAX: f64 = 1.0;
 /// Factors by which each parameter is moved alone to leave a local minimum.
 const SCANNED: [f64; 4] = [0.4, 0.7, 1.5, 2.5];
-/// Most rounds of moves by [`SCANNED`], and number of points that are refined in each round.
+/// Maximum number of rounds of moves by [`SCANNED`], and number of points that are refined in each round.
 const SCANS_MAX: usize = 2;
 const SCANS_REFINED: usize = 2;
 /// Most iterations of the refinement of a point that was found by [`SCANNED`].

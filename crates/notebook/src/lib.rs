@@ -38,9 +38,8 @@ mod untrusted;
 mod value_ranges;
 mod writer;
 
-/// Maximum number of cells (measurements) in a planned run. Bounds the memory for reading the run back, even if the
-/// reads and writes of each cell have latencies that span a factor of 16,384. Existing larger runs can be read if
-/// they fit in memory.
+/// Maximum number of cells (measurements) in a planned run. Limits the memory for reading the run back, assuming
+/// latencies of reads and writes that span a factor of 16,384. Existing larger runs can be read if they fit in memory.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use annotations::{ANNOTATION_CHARS_MAX, check_annotation};

@@ -389,8 +389,8 @@ pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Err
     remove_same(&folder, path.file_name().ok_or(Errno::INVAL)?, file)
 }
 
-/// Removes a file that this process created. Leaves the path alone unless it leads to a regular file that is
-/// empty or begins with `beginning`.
+/// Removes a file that this process created, if the path leads to a regular file that is empty or begins with
+/// `beginning`.
 pub fn remove_begun(path: &Path, beginning: &[u8]) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return };

@@ -79,15 +79,15 @@ impl Table {
 }
 
 impl Table {
-    /// Kinds of operation whose latencies must be shown separately, because a point has several kinds; otherwise
-    /// empty.
+    /// Kinds of operation, if a point has several, so that their latencies must be shown separately. Empty if every
+    /// point has one kind.
     pub fn kinds_apart(&self) -> Vec<OpKind> {
         kinds_apart(self.rows.iter())
     }
 }
 
-/// Kinds of operation in `rows` whose latencies must be shown separately, because a row has several kinds; otherwise
-/// empty.
+/// Kinds of operation in `rows`, if a row has several, so that their latencies must be shown separately. Empty if every
+/// row has one kind.
 pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
     let (mut all, mut has_several) = (BTreeSet::new(), false);
     for row in rows {
