@@ -44,7 +44,7 @@ impl TargetPlan {
     }
 }
 
-/// A measured cell, with targets, clock and everything else needed to run it.
+/// Everything needed to run one measured cell, such as workload, targets and clock.
 #[derive(Debug)]
 pub struct CellPlan {
     /// Workload and settings of the cell: seed, limits and background workloads.

@@ -1,5 +1,5 @@
-//! The cells that a fit measures: those from which the parameters of each family of devices are estimated, and
-//! held-out cells that score the result.
+//! Cells that a fit measures, by family of devices: cells from which the parameters are estimated, and held-out cells
+//! that score the result.
 
 use iodyno_emulate::spec::Kind;
 use iodyno_units::{OpKind, Precondition};

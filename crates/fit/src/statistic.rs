@@ -20,7 +20,6 @@ const MEAN_ERROR_MIN: f64 = 0.0005;
 /// Mean or percentile of a latency, or a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
-    /// Mean latency.
     Mean,
     /// Median of the latency.
     P50,

@@ -69,7 +69,7 @@ impl Loss {
 /// Requirements on a system: workload, rate, latency, capacity and lifetime.
 #[derive(Clone, Debug)]
 pub struct Demand {
-    /// Name of the workload.
+    /// Name of the workload, for display.
     pub name: String,
     /// Recorded run from which the workload was derived; `None`: the workload called `name`.
     pub like: Option<String>,
