@@ -1,4 +1,4 @@
-//! Media: open storage in the form that engines use, each with the choice of its engine.
+//! Media: open storage, each with the engine that executes its operations.
 
 use super::live::CompletionHandle;
 use super::nbd::NbdMedium;
