@@ -7,7 +7,7 @@
 //! - `12:3,7-9` loses four effects.
 //! - `12:5~0-2` keeps only units 0 and 1 of write 5.
 //! - `12:5~!0-2` loses only these units.
-//! - `12:3/4:` is a state after a second cut, during recovery: it has two such parts.
+//! - `12:3/4:` has a second cut, during recovery. The part after `/` describes the second cut in the same form.
 
 use crate::states::{Choice, States, Torn};
 use std::fmt::Write as _;

@@ -149,7 +149,7 @@ impl CellPlan {
 /// Reason why a cell could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    /// The workload does not fit the target.
+    /// The workload is impossible on the target.
     #[error("{target}: {why}")]
     DoesNotFit {
         /// Name of the target, or of the emulated system.

@@ -120,7 +120,7 @@ impl VerifyMap {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// How much the map knows about content from earlier runs.
+    /// Extent to which the map knows content from earlier runs.
     pub(crate) fn kept_map(&self) -> KeptMap {
         match &self.before {
             _ if self.laid_out => KeptMap::Whole,

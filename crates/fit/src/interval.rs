@@ -29,7 +29,7 @@ const COMBINED: f64 = 0.1;
 /// Smallest exponent of a parameter that is printed in a combination; the largest is 1.
 const SHARE_MIN: f64 = 0.15;
 
-/// How well the cells determine a parameter.
+/// Accuracy with which the cells determine a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The interval is at most 5 % to each side.
@@ -52,7 +52,7 @@ pub struct Estimate {
     pub value: f64,
     /// 95 % confidence interval; meaningless for an unidentified parameter.
     pub interval: (f64, f64),
-    /// How well the cells determine the parameter.
+    /// Accuracy with which the cells determine the parameter.
     pub known: Known,
     /// Whether the parameter is unidentified and was given the value of the device that the fit started from.
     pub is_of_device: bool,

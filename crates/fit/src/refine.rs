@@ -70,7 +70,7 @@ pub(crate) struct Point {
     pub(crate) residuals: Vec<f64>,
 }
 
-/// How much the cost of a point depends on the random numbers of its simulation.
+/// Dependence of a point's cost on the random numbers of its simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Luck {
     /// Mean cost with other random numbers minus the cost that was minimised; at least 0.

@@ -69,7 +69,7 @@ pub struct Statistic {
     pub error: f64,
 }
 
-/// What was observed of a cell, in a measurement or in print.
+/// Results of a cell, measured or printed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// Statistics to fit to. [`Statistic::cell`] is 0 here.

@@ -98,7 +98,7 @@ impl RunRequest {
     }
 }
 
-/// What a run measures: cells, a method, or a trace.
+/// Object of a run: cells, a method, or a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -159,7 +159,7 @@ pub struct ListedCell {
     /// Name of the engine, if the workload specifies one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// Which pages of the active range to drop from the page cache before the cell; None: no pages.
+    /// Pages of the active range to drop from the page cache before the cell; None: no pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_cache: Option<DropCache>,
     /// Index of the cell's only target; None: the cell runs on all targets of the run.

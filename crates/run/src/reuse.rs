@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
-    /// How the earlier run's purge deviated from a complete one; None if it did not.
+    /// Deviation of the earlier run's purge from a complete one; None if there is none.
     deviation: Option<String>,
 }
 

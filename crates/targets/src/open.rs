@@ -38,7 +38,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// How to open a target: access, page cache, confirmed overwriting.
+/// Options for opening a target: access, page cache, confirmed overwriting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Whether to open the target for writing.

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 
-/// How long one call of [`Engine::turn`] may block.
+/// Maximum time for which one call of [`Engine::turn`] may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Return immediately.

@@ -23,7 +23,7 @@ pub(crate) struct BlockNode {
     pub(crate) dev: DevNo,
 }
 
-/// How a device is related to the target with which it shares data.
+/// Relation of a device to the target with which it shares data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// The target itself.
