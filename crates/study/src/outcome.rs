@@ -99,7 +99,7 @@ impl<'a> Outcome<'a> {
         wanted.printed.map(|i| &self.study.printed[i])
     }
 
-    /// Number of model parameters that come from this kind of source.
+    /// Number of model parameters whose source is of this kind.
     pub fn parameters(&self, source: Source) -> usize {
         self.study.parameters.iter().filter(|owned| owned.parameter.from == source).count()
     }
