@@ -1,9 +1,9 @@
-//! Upper bound of the rate of `ram:` targets: threads that copy random blocks of 4 KiB from one region to their own
-//! buffer, prefetch the first cache lines of the next block, and stamp each copy with the time stamp counter, without
-//! histogram, operation kinds or intervals.
+//! Upper bound of the rate of `ram:` targets. Threads copy random blocks of 4 KiB from one region to their own buffer,
+//! prefetch the first cache lines of the next block, and take a timestamp per copy. They have no histogram, operation
+//! kinds or intervals.
 //!
-//! It runs as a child process (`iodyno-bench bare-ram SIZE THREADS SECONDS [BUFFERS [LINES]]`) and prints `ops
-//! seconds user_seconds system_seconds`. BUFFERS (default 1) are used in turn; LINES (default 8) are prefetched.
+//! It runs as a child process (`iodyno-bench bare-ram SIZE THREADS SECONDS [BUFFERS [LINES]]`) and prints `ops seconds
+//! user_seconds system_seconds`. BUFFERS (default 1) are used in turn; LINES (default 8) are prefetched.
 
 use crate::bare::cpu_seconds;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Compares iodyno with fio, sysbench and a bare ring loop, alternating in one run. Results are medians of ratios with
-//! their spread: machines differ and drift, so a ratio of neighbouring runs means more than an absolute figure.
+//! Compares iodyno with fio, sysbench and a bare io_uring loop, which take turns within one run. Results are medians of
+//! the ratios of neighbouring runs, with their spread, because machines differ and drift.
 //!
 //! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
 //!

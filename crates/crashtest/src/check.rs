@@ -47,7 +47,7 @@ impl Verdict {
 /// Result of one run of a checker on a state.
 #[derive(Clone, Debug)]
 pub struct CheckRun {
-    /// How the checker ended: by itself, by a signal, or at its time limit.
+    /// End of the checker: by itself, by a signal, or at its time limit.
     pub ended: Ended,
     /// Standard output and error of the checker. Overlong output is truncated.
     pub output: Vec<u8>,

@@ -88,7 +88,8 @@ pub struct Effects {
     pub rules: Rules,
     /// All effects, in the order of their events.
     pub all: Vec<Effect>,
-    /// The folder before the run, plus all nodes that the run creates, unnamed so that effects can refer to them.
+    /// The folder before the run, plus all nodes that the run creates. These nodes have no names yet; effects refer to
+    /// their numbers.
     pub start: Tree,
 }
 

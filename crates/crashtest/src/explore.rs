@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Parameters of an exploration.
+/// Rules, limits and classes of an exploration.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Rules of the file system, which determine the possible states.
@@ -37,7 +37,7 @@ pub struct Plan {
     pub enough: Vec<Verdict>,
 }
 
-/// Number of states in a class, and how many of them were judged.
+/// Number of states in a class, in total and judged.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClassCount {
     /// Name of the class, as in `--class`.
@@ -59,13 +59,13 @@ pub struct Explored {
     pub same_content: u64,
     /// Number of states not checked because they equal an earlier state in all parts that the checker read.
     pub same_reads: u64,
-    /// Number of runs of the checker, not counting those that minimise findings.
+    /// Number of runs of the checker, except those that minimise findings.
     pub checked: u64,
     /// Judged states from before the program's first output, when nothing was acknowledged: their number, and how
     /// many are wrong.
     pub before_output: (u64, u64),
-    /// Number of states that were checked although they equal an earlier state in all parts that the checker read,
-    /// and how many of them got another verdict.
+    /// Spot checks of states that equal an earlier state in all parts that the checker read: their number, and the
+    /// number with another verdict than the earlier state.
     pub spot_checks: (u64, u64),
     /// Smallest wrong states. Per verdict at most [`FINDINGS_MAX`] from after the program's first output, followed by
     /// as many from before it.

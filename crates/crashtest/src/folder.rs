@@ -46,9 +46,9 @@ type Owners = HashMap<NodeId, (u32, u32)>;
 /// A mounted FUSE file system whose top directory contains the folders. Dropping it unmounts the file system; later
 /// operations on open files fail.
 ///
-/// This process may read and write files of the folders, but must not map them (as SQLite does in WAL mode). To write
-/// a mapped page back, the kernel would wait for an answer of this process while it holds the lock of the process's
-/// memory: a deadlock.
+/// This process may read and write files of the folders, but must not map them (as SQLite does in WAL mode): writing
+/// back a mapped page can deadlock. The kernel would hold the lock of this process's memory while it waits for an
+/// answer of this process.
 #[derive(Debug)]
 pub struct Folders {
     session: Option<BackgroundSession>,
@@ -119,8 +119,8 @@ impl Shared {
 }
 
 impl Folders {
-    /// Mounts the file system on an empty directory that is private to this process: as root by system call,
-    /// otherwise by `fusermount3`.
+    /// Mounts the file system on an empty directory that is private to this process. Root mounts by system call, other
+    /// users by `fusermount3`.
     ///
     /// # Errors
     ///

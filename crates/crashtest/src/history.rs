@@ -20,7 +20,7 @@ pub enum Event {
         data_only: bool,
     },
     /// An fsync or fdatasync that failed. The file system reported the error once and marked the file's dirty data
-    /// clean, so no later sync writes them.
+    /// clean, so no later sync writes that data.
     SyncFailed {
         /// File or directory whose sync failed.
         node: NodeId,

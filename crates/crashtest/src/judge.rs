@@ -1,5 +1,5 @@
-//! Judges states and remembers the verdicts. A state is not checked again if its content is known, or if it equals an
-//! earlier state in all parts that the checker read.
+//! Judges states and remembers the verdicts. A state gets an earlier verdict without a check if its content is known,
+//! or if it equals an earlier state in all parts that the checker read.
 
 use crate::check::{Check, CheckRun, Verdict, verdict};
 use crate::history::Event;

@@ -1,7 +1,7 @@
 //! Explores the states in which a power cut can leave a program's files, and checks each.
 //!
-//! A program runs in a folder of a FUSE file system, which records every operation (`history`). Rules that model a
-//! real file system (`rules`) say which recorded changes are durable at a cut, and in which combinations the others
+//! A program runs in a folder of a FUSE file system, which records every operation (`history`). Rules that model a real
+//! file system (`rules`) determine which recorded changes are durable at a cut, and in which combinations the others
 //! may survive (`effects`). Each combination is a state; `states` enumerates them by class. A checker then runs in a
 //! folder with the content of the state.
 

@@ -27,8 +27,9 @@ pub fn is_log(bytes: &[u8]) -> bool {
     number(bytes, 0) == Ok(MAGIC)
 }
 
-/// Parses a log of dm-log-writes. The initial device is the file [`DISK`] of `start`, extended with zeros to the last
-/// write or discard if shorter or missing. Discarded sectors read as zeros. A mark counts as a line of output.
+/// Parses a log of dm-log-writes. The initial content of the device is the file [`DISK`] of `start`. If that file is
+/// missing or too short, it is extended with zeros to the end of the last write or discard. Discarded sectors read as
+/// zeros. A mark counts as a line of output.
 ///
 /// # Errors
 /// The file is not such a log, or ends within an entry; the message names the entry.

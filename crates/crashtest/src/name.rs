@@ -1,9 +1,13 @@
 //! Names of states, which a result prints and `--state` reads: epoch, lost effects, and the torn write.
 //!
-//! An epoch is the time between two syncs. Positions count the effects that its power cut can lose. `12:` loses
-//! nothing of epoch 12, `12:3,7-9` loses four effects. Of write 5, `12:5~0-2` keeps only units 0 and 1, and
-//! `12:5~!0-2` loses only these. A state after a second cut, during recovery, has two such parts with `/` between
-//! them.
+//! An epoch is the time between two syncs. An effect is given by its position among the effects that the power cut can
+//! lose.
+//!
+//! - `12:` loses nothing in epoch 12.
+//! - `12:3,7-9` loses four effects.
+//! - `12:5~0-2` keeps only units 0 and 1 of write 5.
+//! - `12:5~!0-2` loses only these units.
+//! - `12:3/4:` has a second cut, during recovery. The part after `/` describes the second cut in the same form.
 
 use crate::states::{Choice, States, Torn};
 use std::fmt::Write as _;

@@ -22,8 +22,8 @@ pub struct Rules {
     pub atomic_bytes: u32,
 }
 
-/// Growth of a file by a write that survives only with the written data. If other growth survives alone, the data
-/// read as zeros.
+/// Growth of a file that survives a crash only together with the data written there. Other growth can survive alone;
+/// its data then read as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// No growth: after a cut, a file can have its new size without the data.

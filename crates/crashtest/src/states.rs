@@ -7,7 +7,7 @@ use crate::rules::Growth;
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// Pattern by which a state keeps or loses the effects that are not durable at the power cut.
+/// Pattern of the surviving effects, among those that are not durable at the power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// The first k effects survive, for any k.
@@ -16,11 +16,11 @@ pub enum Class {
     OneMissing,
     /// Only one effect survives, with the effects that it requires.
     OneAlone,
-    /// One write is torn. Of the other effects, only those before the write survive, or all.
+    /// One write is torn. Of the other effects, either all survive, or only those before the write.
     Torn,
     /// All effects survive except a few, or only a few survive; [`Plan::bound`](crate::Plan::bound) says how many.
     Subset,
-    /// No effect survives except those that became durable on an emulated device before the cut.
+    /// Only the effects survive that became durable on an emulated device before the cut.
     Model,
 }
 
@@ -154,7 +154,7 @@ impl States {
         output
     }
 
-    /// Number of states of a class for a power cut in an epoch. Several of them may have the same content.
+    /// Number of states of a class for a power cut in an epoch. Different states may have the same content.
     #[must_use]
     pub fn count(&self, class: Class, epoch: usize) -> u64 {
         let open = &self.epochs[epoch].open;

@@ -51,7 +51,6 @@ impl std::fmt::Debug for Page {
 /// Content of a node, by type.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// A regular file.
     File {
         /// Length of the file, bytes.
         size_bytes: u64,
@@ -193,8 +192,8 @@ impl Tree {
         }
     }
 
-    /// Adds a nameless node if it does not exist. Later changes need it as their target in states that lose its
-    /// creation.
+    /// Adds a nameless node if it does not exist. In a state that loses the node's creation, later changes still need
+    /// the node.
     pub fn ensure(&mut self, node: NodeId, new: impl FnOnce() -> Node) {
         self.nodes.entry(node).or_insert_with(|| Arc::new(new()));
     }

@@ -1,10 +1,9 @@
 //! The clock of the hot loop: nanoseconds since the first use in this process.
 //!
-//! On x86-64 with a time stamp counter that the kernel itself trusts (its clock source is `tsc`), a
-//! stamp is one `rdtsc` and one multiplication (about 10 ns in a virtual machine). Elsewhere, or on
-//! request, it is `clock_gettime(CLOCK_MONOTONIC)` (about 25 ns). The counter is calibrated against
-//! CLOCK_MONOTONIC once, and each cell compares the two over its whole length
-//! ([`Clock::error_ppm`]), which exposes a bad calibration.
+//! If the kernel trusts the time stamp counter of an x86-64 processor (its clock source is `tsc`), a timestamp is one
+//! `rdtsc` and one multiplication (about 10 ns in a virtual machine). Otherwise, or on request, it is
+//! `clock_gettime(CLOCK_MONOTONIC)` (about 25 ns). The counter is calibrated against CLOCK_MONOTONIC once. Each cell
+//! compares the two over its whole length ([`Clock::error_ppm`]), which exposes a bad calibration.
 
 use std::sync::OnceLock;
 

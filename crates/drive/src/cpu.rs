@@ -1,9 +1,8 @@
-//! CPU time of the calling thread, its context switches and its page faults. The total CPU time comes from the
-//! scheduler's clock, exact to the nanosecond, and is split into user and kernel mode.
+//! CPU time of the calling thread, its context switches and its page faults.
 //!
-//! The kernel accounts user and system time in ticks (1 to 10 ms). It refreshes the sum that getrusage returns only at
-//! a tick or a context switch, so a cell shorter than a tick would seem to cost nothing. `CLOCK_THREAD_CPUTIME_ID` is
-//! always current, but is not split by mode. So the sum comes from the clock, and the ratio of the modes from getrusage.
+//! Total CPU time comes from `CLOCK_THREAD_CPUTIME_ID`, which is always current and exact to the nanosecond. getrusage
+//! only supplies the ratio of user to kernel mode: the kernel updates its times at ticks (1 to 10 ms) and context
+//! switches, so a cell shorter than a tick would seem to cost nothing.
 
 use iodyno_measure::{RunDelay, Scheduling};
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! The operations that one worker has in flight, in real and in virtual time: a slot for each, from
-//! submission to completion. The worker's loop decides which figures to derive from them.
+//! The operations that one worker has in flight, in real and in virtual time. Each has a slot from submission to
+//! completion; the slot's index is the number of its buffer.
 
 use iodyno_measure::Ended;
 use iodyno_units::Op;

@@ -1,12 +1,12 @@
-//! Breakdown of the latency of a real I/O, as its worker sees it. Some iterations of the worker's loop get two
-//! additional timestamps: after the queued operations have been submitted but before any wait, and after the
-//! completions have been counted. The time between is spent by the device, the kernel and in queues, which
-//! timestamps of this process can't separate.
+//! Breakdown of the latency of a real I/O, as its worker sees it. Some iterations of the worker's loop take two
+//! additional timestamps: after the submission of queued operations but before any wait, and after the completions have
+//! been counted. The time between the two includes device, kernel and queues, which timestamps of this process can't
+//! separate.
 //!
-//! The timestamps end two phases. *Submission* is the first part of the latency, until the call that
-//! submitted the batch returned (fio's `slat`; for a read from the page cache, this is the whole latency).
-//! *Reaping* follows the latency, from the instant when the worker saw the completion until it was counted
-//! and its slot was free again. Only engines that submit separately from executing have both.
+//! Two phases are measured. *Submission* is the first part of the latency, until the call that submitted the batch
+//! returned (fio's `slat`; for a read from the page cache, this is the whole latency). *Reaping* follows the latency:
+//! from the instant when the worker saw the completion until it was counted and its buffer was free again. Only engines
+//! that submit separately from executing have both.
 
 use iodyno_measure::{Spent, SpentOf};
 use iodyno_units::rng::{Generator, below, stream};

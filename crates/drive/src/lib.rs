@@ -1,12 +1,12 @@
 //! Issues a workload to an engine and records the completions.
 //!
-//! The path of one operation: the source (a workload's stream, or a trace) provides it when it is due, the engine
-//! executes it, the recorder counts it, and the source is notified of its completion. A worker is a plain thread with
-//! its own source, engine and recorder. Workers share only a stop flag, an error count and, where requested, shared
-//! state of their sources (a sequential cursor) or a map of verified content.
+//! An operation passes through three parts: the source (a workload's stream, or a trace) provides it when it is due,
+//! the engine executes it, and the recorder counts it. A worker is a plain thread with its own source, engine and
+//! recorder. Workers share only a stop flag, an error count and, where requested, a sequential cursor or a map of
+//! verified content.
 //!
-//! **Invariant:** between two interval hand-overs, the hot path does not allocate, lock, log or format. Nor does it
-//! open anything: the crate `targets` opens media.
+//! **Invariant:** between two interval hand-overs, the hot path does not allocate, lock, log or format. This crate
+//! never opens a target; the crate `targets` does.
 
 mod cell;
 pub mod clock;

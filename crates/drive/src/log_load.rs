@@ -1,4 +1,4 @@
-//! The load of a message log on the targets of a cell: the state that its workers share, and their counts.
+//! Creates the shared state of message-log loads on the targets of a cell, and stores their results in the cell.
 
 use crate::engine::EngineKind;
 use crate::plan::{CellPlan, DriveError, active_range};

@@ -81,8 +81,8 @@ impl Drop for Region {
     }
 }
 
-/// One worker's I/O buffers, one per operation in flight. All buffers are parts of one region, so that one
-/// registration covers them.
+/// One worker's I/O buffers, one per operation in flight. All are parts of one region, which is registered with the
+/// kernel as a whole.
 #[derive(Debug)]
 pub struct Buffers {
     region: Region,

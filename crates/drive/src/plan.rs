@@ -44,7 +44,7 @@ impl TargetPlan {
     }
 }
 
-/// A measured cell, with targets, clock and everything else needed to run it.
+/// Everything needed to run one measured cell, such as workload, targets and clock.
 #[derive(Debug)]
 pub struct CellPlan {
     /// Workload and settings of the cell: seed, limits and background workloads.
@@ -149,7 +149,7 @@ impl CellPlan {
 /// Reason why a cell could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    /// The workload does not fit the target.
+    /// The workload is impossible on the target.
     #[error("{target}: {why}")]
     DoesNotFit {
         /// Name of the target, or of the emulated system.

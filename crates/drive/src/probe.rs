@@ -34,7 +34,7 @@ pub fn kernel_workers() -> KernelWorkers {
     found
 }
 
-/// Load with which a probe tests an engine; the same as the load of the workload to be measured.
+/// Load with which a probe tests an engine, equal to that of the workload to be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Outstanding I/Os per worker.

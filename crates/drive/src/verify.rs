@@ -1,13 +1,13 @@
-//! Verified content across many workers: records which write each unit of the target holds, and prevents
-//! operations that could disturb each other from being in flight on the same unit.
+//! Verified content across many workers: records which write each unit of the target holds, and keeps conflicting
+//! operations from being in flight on the same unit.
 //!
 //! The workers of a target and the cells of a run share the map. A write claims its units exclusively; a read may share
 //! units with other reads. A worker that can't claim an operation's units does not wait: it draws the next operation
 //! instead, and the cell counts the replaced operations.
 //!
-//! For the run's own writes the map knows the latest acknowledged write of each unit, and the latest one that a
-//! flush or FUA made durable. For earlier content it has a [`Written`] map left by an earlier run.
-//! `diagnosis.rs` classifies a unit that was read; `written.rs` has the map that runs pass on.
+//! For the run's own writes, the map knows the latest acknowledged write of each unit, and the latest one that a flush
+//! or FUA made durable. For earlier content, it uses a [`Written`] map that an earlier run has left (`written.rs`).
+//! `diagnosis.rs` classifies the units that are read.
 
 mod diagnosis;
 mod written;
@@ -120,7 +120,7 @@ impl VerifyMap {
         self.found.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// How much the map knows about content from earlier runs.
+    /// Extent to which the map knows content from earlier runs.
     pub(crate) fn kept_map(&self) -> KeptMap {
         match &self.before {
             _ if self.laid_out => KeptMap::Whole,

@@ -73,7 +73,7 @@ struct Targets {
     block_bytes: u64,
 }
 
-/// How a target is opened, according to the caching flags `-S` and `-h`.
+/// Opening of a target, according to the caching flags `-S` and `-h`.
 #[derive(Default)]
 struct Caching {
     direct: bool,

@@ -158,7 +158,7 @@ pub(crate) fn text_at(path: &Path) -> Result<String, String> {
 /// Reads the job file at a path, or a command line of fio. `only` selects sections by name; all if it is empty.
 ///
 /// # Errors
-/// The file is unreadable, or options are unsupported; the error lists all of the latter with their lines.
+/// The file is unreadable, or options are unsupported. The error lists all unsupported options with their lines.
 pub fn read(name: &str, only: &[String], around: &dyn Surroundings) -> Result<JobFile, Problem> {
     if is_command_line(name) {
         return parse_command_line(name, only, around);

@@ -1,6 +1,9 @@
-//! Converts formats of other tools. Workloads: fio job files, vdbench parameter files, and command lines of fio,
-//! sysbench's `fileio`, diskspd and `amps_bio_perf_test`. Also converts recorded I/O to traces, and fio results to
-//! cells, the measurements in a notebook.
+//! Converts formats of other tools:
+//!
+//! - job files of fio, parameter files of vdbench, and command lines of fio, sysbench's `fileio`, diskspd and
+//!   `amps_bio_perf_test` to workloads;
+//! - recorded I/O to traces;
+//! - fio results to cells, the measurements in a notebook.
 //!
 //! **Invariant:** each option or line of a foreign text is either supported, reported in a note, or refused with an
 //! error; none is silently dropped.

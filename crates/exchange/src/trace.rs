@@ -119,7 +119,7 @@ impl Format {
     }
 }
 
-/// Which event of a block-layer trace counts as an operation.
+/// Event of a block-layer trace that counts as an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockAction {
@@ -147,9 +147,9 @@ pub struct Selection {
     /// End of the selection (exclusive), ns after the start of the file; None: the end of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
-    /// Which event counts as an operation, in formats that record several events per operation.
+    /// Event that counts as an operation, in formats that record several events per operation.
     pub action: BlockAction,
-    /// Alignment to which operations are enlarged, bytes, a power of two; None: unchanged.
+    /// Block size to whose multiples operations are enlarged, bytes, a power of two; None: operations are unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u32>,
 }

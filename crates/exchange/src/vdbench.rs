@@ -37,7 +37,7 @@ struct Overrides {
 /// Reads the parameter file at a path.
 ///
 /// # Errors
-/// The file is unreadable, or parameters are unsupported; the error lists all of the latter with their lines.
+/// The file is unreadable, or parameters are unsupported. The error lists all unsupported parameters with their lines.
 pub fn read(path: &str) -> Result<JobFile, Problem> {
     read_with(path, &Overrides::default())
 }
@@ -52,7 +52,7 @@ fn read_with(path: &str, overrides: &Overrides) -> Result<JobFile, Problem> {
 /// Reads a command line such as `vdbench -f FILE -e 60`, and the parameter file that it names.
 ///
 /// # Errors
-/// The file is unreadable, or parameters or options are unsupported; the error lists all of the latter with their
+/// The file is unreadable, or parameters or options are unsupported. The error lists all unsupported ones with their
 /// positions.
 pub fn read_command(line: &str) -> Result<JobFile, Problem> {
     let file = command_line::file(line);

@@ -46,7 +46,7 @@ const LATENCIES: [(&str, OpKind, Figure); 6] = [
 /// Default relative standard error of a printed figure.
 const ERROR: f64 = 0.01;
 
-/// Printed figures of one device.
+/// Rates and latencies that a data sheet or review prints for one device.
 #[derive(Clone, Debug)]
 pub struct PrintedFigures {
     /// Name of the device or of the source, for display.

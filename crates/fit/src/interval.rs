@@ -1,5 +1,5 @@
-//! Uncertainty of the fitted parameters. Each parameter gets an interval from the profile of the misfit, or is found
-//! not to be determined by the cells. Some products of parameters are determined although no factor is.
+//! Uncertainty of the fitted parameters. The profile of the misfit gives each parameter an interval, or shows that the
+//! cells do not determine the parameter. Some products of parameters are determined although their factors are not.
 
 use crate::matrix::{eigen, inverse};
 use crate::parameter::Parameter;
@@ -16,9 +16,10 @@ const WEAK: f64 = 0.5;
 /// mean latency then varies less than independent operations would make it. With this limit, intervals of drawn volumes
 /// hold in 90 to 98 % of the cases; with 0.5, in 76 %.
 const SCALE_MIN: f64 = 0.7;
-/// Distance, as a difference of logarithms, that means that the interval has no end on this side: a factor of 20.
+/// Distance, as a difference of logarithms, from which the interval counts as unbounded on this side: a factor of 20.
 const UNBOUNDED: f64 = 3.0;
-/// Most rounds of the search for the end of an interval, and the factor by which the distance grows in each.
+/// Maximum number of rounds of the search for the end of an interval, and the factor by which the distance grows in
+/// each.
 const ROUNDS_MAX: usize = 7;
 const FARTHER: f64 = 3.0;
 /// Fraction of the wanted growth of the misfit from which the end can be extrapolated by a square root.
@@ -28,7 +29,7 @@ const COMBINED: f64 = 0.1;
 /// Smallest exponent of a parameter that is printed in a combination; the largest is 1.
 const SHARE_MIN: f64 = 0.15;
 
-/// How well the cells determine a parameter.
+/// Accuracy with which the cells determine a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The interval is at most 5 % to each side.
@@ -51,7 +52,7 @@ pub struct Estimate {
     pub value: f64,
     /// 95 % confidence interval; meaningless for an unidentified parameter.
     pub interval: (f64, f64),
-    /// How well the cells determine the parameter.
+    /// Accuracy with which the cells determine the parameter.
     pub known: Known,
     /// Whether the parameter is unidentified and was given the value of the device that the fit started from.
     pub is_of_device: bool,

@@ -1,9 +1,9 @@
-//! Fits the parameters of an emulated device to measured cells. The fitted device, called the twin of the measured
-//! one, predicts cells that were not measured. Each parameter has an interval or is reported as unidentified.
-//! Held-out cells, which the fit has not seen, score the result.
+//! Fits the parameters of an emulated device to measured cells. The fitted device, called the twin of the measured one,
+//! predicts cells that were not measured. Each parameter has an interval or is reported as unidentified. Held-out
+//! cells, which are measured but not fitted to, score the result.
 //!
-//! The model is the emulator itself: `refine.rs` simulates the measured cells and moves the parameters until the
-//! latencies agree. `interval.rs` finds which parameters the cells determine, and how well.
+//! `refine.rs` simulates the measured cells on the emulator and adjusts the parameters until the latencies agree.
+//! `interval.rs` finds which parameters the cells determine, and how well.
 
 #![forbid(unsafe_code)]
 
@@ -139,7 +139,7 @@ impl Fitted {
 /// A later structure replaces an earlier one only if its misfit is below this fraction of the earlier one's.
 const BETTER: f64 = 0.8;
 
-/// The best of several fits, each of which starts from another device of the catalog.
+/// The best of several fits that started from different devices of the catalog.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// Index of the chosen start in the list of starts.
@@ -150,8 +150,9 @@ pub struct Chosen {
     pub others: Vec<(usize, f64)>,
 }
 
-/// Fits each of `starts`, which differ in structure, roughly; then fits the one that agrees best with [`fit`]. A later
-/// start must agree clearly better than an earlier one. Starts that can't be fitted are skipped if another can.
+/// Fits each of `starts`, which differ in structure, roughly; then fits the best of them fully ([`fit`]). A later start
+/// is chosen only if it is clearly better than all earlier ones. Starts that can't be fitted are skipped if another
+/// can.
 ///
 /// # Errors
 /// If no start can be fitted, the error of the first one.
@@ -190,8 +191,9 @@ fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
     Ok(interval::scale(&coarse, &near, &slope).0)
 }
 
-/// Fits the device of `start` to `cells`, and predicts `held_out` with it. Cells in the steady state of random writes, if
-/// others were measured too, determine the spare alone: they depend on all other parameters, and are the noisiest.
+/// Fits the device of `start` to `cells`, and predicts `held_out` with it. If only some of the measured cells are in
+/// the steady state of random writes, these determine the spare capacity alone, because they are the noisiest and
+/// depend on all parameters.
 ///
 /// # Errors
 /// See [`FitError`].

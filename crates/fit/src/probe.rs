@@ -1,5 +1,5 @@
-//! The cells that a fit measures: those from which the parameters of each family of devices are estimated, and
-//! held-out cells that score the result.
+//! Cells that a fit measures, by family of devices: cells from which the parameters are estimated, and held-out cells
+//! that score the result.
 
 use iodyno_emulate::spec::Kind;
 use iodyno_units::{OpKind, Precondition};
@@ -173,12 +173,14 @@ const STEADY_CELLS: &[(Short, &str)] = &[
     (("mix-70-4k-q32", 1, 32, "4KiB", 70, ""), ""),
     (("mix-50-8k-q16", 1, 16, "8KiB", 50, ""), HELD_OUT),
 ];
-/// Measured time of a steady cell, as a multiple of that of others: collections and host writes alternate slowly.
+/// Measured time of a steady cell, as a multiple of that of other cells. Garbage collection and host writes alternate
+/// slowly.
 const STEADY_TIMES: u64 = 5;
 /// Number of times that conditioning overwrites the device: after two, the steady state of the SNIA specification.
 const CONDITIONING_PASSES: u64 = 2;
 
-/// State of an emulated device in which the cell of this name was measured, other than that of its target.
+/// State of an emulated device before the cell of this name. [`Precondition::Workload`] means that of the cell's
+/// target.
 pub fn precondition(name: &str) -> Precondition {
     let name = name.strip_prefix(HELD_OUT).unwrap_or(name);
     if name.starts_with(STEADY) {

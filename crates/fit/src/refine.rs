@@ -1,6 +1,6 @@
-//! The joint refinement: finds the logarithms of the parameters that bring the simulated statistics nearest to the
-//! measured ones (simulated moments, Levenberg-Marquardt). All simulations have the same seed, so that two of them
-//! differ by their parameters and not by chance.
+//! The joint refinement: finds the parameters whose simulated statistics are nearest to the measured ones (simulated
+//! moments, Levenberg-Marquardt on logarithms). All simulations have the same seed, so differences between them are due
+//! to the parameters alone.
 
 use crate::matrix::{Symmetric, solve};
 use crate::parameter::{Parameter, Unit};
@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 /// Prior standard deviation of a parameter's logarithm around its start, for measured cells: a factor of 2.7. Matters
 /// only for parameters that the cells do not determine.
 const PRIOR: f64 = 1.0;
-/// The same for printed figures, which are fewer than the parameters: those without a figure stay near the device that
-/// the fit starts from.
+/// Prior standard deviation for printed figures, which are fewer than the parameters: those without a figure stay near
+/// the device that the fit starts from.
 const PRIOR_PRINTED: f64 = 0.5;
 /// Half-width of the difference in a numeric derivative, in units of a parameter's logarithm.
 const STEP: f64 = 0.08;
-/// Number of seeds from which the luck of a minimum is estimated: how far its cost is low by chance.
+/// Number of other seeds with which a minimum is simulated again, to estimate how much of its low cost is chance.
 const OTHERS: u64 = 4;
 /// Largest change of a parameter's logarithm in one iteration.
 const MOVE_MAX: f64 = 1.0;
 /// Factors by which each parameter is moved alone to leave a local minimum.
 const SCANNED: [f64; 4] = [0.4, 0.7, 1.5, 2.5];
-/// Most rounds of moves by [`SCANNED`], and number of points that are refined in each round.
+/// Maximum number of rounds of moves by [`SCANNED`], and number of points that are refined in each round.
 const SCANS_MAX: usize = 2;
 const SCANS_REFINED: usize = 2;
 /// Most iterations of the refinement of a point that was found by [`SCANNED`].
@@ -70,7 +70,7 @@ pub(crate) struct Point {
     pub(crate) residuals: Vec<f64>,
 }
 
-/// How much the cost of a point depends on the random numbers of its simulation.
+/// Dependence of a point's cost on the random numbers of its simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Luck {
     /// Mean cost with other random numbers minus the cost that was minimised; at least 0.

@@ -12,22 +12,24 @@ use iodyno_workload::{EmulationOptions, Spec};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Fewest operations of a simulated cell, per operation in flight, so that the start of a cell does not dominate.
+/// Minimum number of operations of a simulated cell, per operation in flight, so that the start of a cell does not
+/// dominate.
 const ROUNDS_MIN: f64 = 20.0;
-/// Fewest operations of a simulated cell: enough for a median.
+/// Minimum number of operations of a simulated cell: enough for a median.
 const OPS_MIN: f64 = 150.0;
 /// Mean operation size, in 4 KiB pages, above which fewer operations are simulated.
 const PAGES_MAX: f64 = 4.0;
 /// Largest capacity of a simulated SSD, for measured cells and for printed figures, which are few. Smaller ones have too
 /// few blocks: the fitted program time is 5 % off at 2 GiB, the spare at 8 GiB.
 const SIMULATED_BYTES: (u64, u64) = (8 << 30, 32 << 30);
-/// Most simulated events of a warm-up, which fills buffers and caches.
+/// Maximum number of simulated events of a warm-up, which fills buffers and caches.
 const WARM_UP_EVENTS_MAX: u64 = 400_000;
-/// Operations of a cell in the steady state of random writes, as a multiple of those of others.
+/// Number of operations of a cell in the steady state of random writes, as a multiple of that of other cells.
 const STEADY_OPS: u64 = 5;
 /// Window for printed figures, whose length is not known.
 const PRINTED_WINDOW_NS: u64 = 10_000_000_000;
-/// Longest simulated window as a multiple of the measured one. Longer windows give a steady cell smaller errors.
+/// Maximum length of a simulated window, as a multiple of the measured one. Longer windows give a steady cell smaller
+/// errors.
 const WINDOW_MAX: f64 = 20.0;
 
 /// An emulated system whose one device has the parameters to be fitted.

@@ -20,7 +20,6 @@ const MEAN_ERROR_MIN: f64 = 0.0005;
 /// Mean or percentile of a latency, or a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Figure {
-    /// Mean latency.
     Mean,
     /// Median of the latency.
     P50,
@@ -31,7 +30,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All figures of a histogram, in the order in which tables show them.
+    /// All figures of a histogram, in display order.
     pub const OF_LATENCY: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Name of the figure in tables and JSON.
@@ -70,7 +69,7 @@ pub struct Statistic {
     pub error: f64,
 }
 
-/// What was observed of a cell, in a measurement or in print.
+/// Results of a cell, measured or printed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// Statistics to fit to. [`Statistic::cell`] is 0 here.

@@ -43,7 +43,7 @@ const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
 /// Timeout of the program and of its set-up command.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Where the program and its checkers run.
+/// Environment in which the program and its checkers run.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     /// The recorded folder.

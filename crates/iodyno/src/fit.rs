@@ -100,7 +100,7 @@ pub(crate) fn command(
     Ok(if fitted.is_misfit() { ExitCode::from(METHOD_FAILED) } else { code })
 }
 
-/// What a fit works on: the cells, and the devices to start from.
+/// Input of a fit: the cells, and the devices to start from.
 struct Observations {
     /// Id of the run; empty for printed figures.
     run: String,

@@ -11,7 +11,7 @@ use iodyno_workload::Spec;
 
 pub(crate) use iodyno_run::find_work::Workloads;
 
-/// What the argument `<workload>` names: workloads, jobs of another tool, or a method.
+/// Meaning of the argument `<workload>`: workloads, jobs of another tool, or a method.
 #[derive(Debug)]
 pub(crate) enum NamedWork {
     /// A workload of the catalog or of a file, or a group of workloads.

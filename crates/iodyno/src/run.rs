@@ -73,7 +73,7 @@ fn remarks(run: &ResolvedRun) -> Vec<String> {
     all
 }
 
-/// Where and how the results of a run are written.
+/// Destinations and formats of a run's results.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,

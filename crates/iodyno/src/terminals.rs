@@ -11,7 +11,7 @@ const WIDTH: u16 = 100;
 
 static TERMINALS: OnceLock<Terminals> = OnceLock::new();
 
-/// Which of the standard outputs are terminals, and their width.
+/// Standard outputs that are terminals, and their width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminals {
     /// Whether standard output is a terminal.

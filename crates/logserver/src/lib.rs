@@ -1,9 +1,9 @@
 //! Serves a message log: opens real targets as its storage, commits publishers' messages, and streams persisted
 //! messages to subscribers.
 //!
-//! * [`storage`]: files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], opened through `targets`;
-//! * [`ReadingThreads`]: threads that read a target ahead;
-//! * [`Server`]: threads, sockets and locks around [`iodyno_msglog::Log`].
+//! * [`storage`] opens files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], through `targets`.
+//! * [`ReadingThreads`] read a target ahead.
+//! * [`Server`] adds threads, sockets and locks to [`iodyno_msglog::Log`].
 //!
 //! The protocol's encoding is in `iodyno_msglog::protocol`.
 

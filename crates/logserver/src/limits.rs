@@ -31,8 +31,8 @@ pub struct Limits {
     /// Time without progress after which a client is disconnected, because it does not read or leaves a frame
     /// incomplete.
     pub stall: Duration,
-    /// Replaces [`Self::stall`] for clients that occupy memory for which another client waits. Also the idle time
-    /// after which large buffers are released.
+    /// Replaces [`Self::stall`] for a client that occupies memory while another client waits for memory. Also the idle
+    /// time after which large buffers are released.
     pub short_stall: Duration,
     /// Time that a client has to close its end of the connection after receiving an error.
     pub linger: Duration,

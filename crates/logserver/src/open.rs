@@ -15,8 +15,8 @@ pub struct Found {
     pub publisher_max: u64,
     /// Number of the oldest message still in the log; `None` if the log has no messages.
     pub first_message: Option<u64>,
-    /// Offsets of the damaged copies of the log's description, bytes from the start of the target. Such damage means
-    /// that another program overwrote them, or the target lost them.
+    /// Offsets of the damaged copies of the log's description, bytes from the start of the target. Either another
+    /// program overwrote the copies, or the target lost them.
     pub lost_descriptions: Vec<u64>,
 }
 

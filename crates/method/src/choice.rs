@@ -46,7 +46,6 @@ impl Choice {
 /// All inputs of a method, as stored with a run, from which the method can be built again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MethodSource {
-    /// Name of the method.
     pub name: String,
     /// Text of the method file; empty for a sweep.
     pub text: String,

@@ -23,7 +23,7 @@ impl Done {
     }
 }
 
-/// Results of one cell (measurement) on which a method bases its decisions.
+/// Results of one cell (measurement), from which a method decides its next steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Rates and latencies of the measurement.

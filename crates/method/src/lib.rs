@@ -2,14 +2,23 @@
 //! [`Method::next`] computes the next step from the completed steps alone, and [`findings()`] evaluates the finished
 //! cells.
 //!
-//! A method is a list of stages. Each has one of eight acts: `purge`, `fill` (preconditioning independent of the
-//! workload), `wait`, `cells` (a grid of workloads over some axes), `rounds` (a grid repeated until the steady state
-//! of SNIA's performance test specification), `series` (one workload, sampled for long), `points` (a few operating
-//! points, chosen from an earlier stage's results), and, in sweeps only, a search for the highest rate under a
-//! latency limit. The tests of SNIA's specification are such files in the catalog, and so are plain sweeps.
+//! A method is a list of stages. A stage has one of these acts:
 //!
-//! **Invariant:** pure. This crate reads no clock, does no I/O, and draws random numbers only from named streams of
-//! the run's seed. A killed run therefore continues after its last finished cell, and an old run can be judged again.
+//! | act | effect |
+//! |---|---|
+//! | `purge` | erases the targets, so that they are as if never written |
+//! | `fill` | writes the active range (preconditioning independent of the workload) |
+//! | `wait` | leaves the targets idle |
+//! | `cells` | measures a grid of workloads over some axes |
+//! | `rounds` | repeats a grid until the steady state of SNIA's performance test specification |
+//! | `series` | samples one workload for a long time |
+//! | `points` | measures a few operating points, chosen from an earlier stage's results |
+//! | rate search (sweeps only) | finds the highest rate under a latency limit |
+//!
+//! The catalog has method files for the tests of SNIA's specification, and for plain sweeps.
+//!
+//! **Invariant:** pure. This crate reads no clock, does no I/O, and draws random numbers only from named streams of the
+//! run's seed. A killed run therefore continues after its last finished cell, and an old run can be judged again.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ use crate::stage::{Act, Fill};
 pub struct Prologue<'a> {
     /// Number of stages before the first measurement.
     pub stages: u32,
-    /// Whether one of these preparatory stages is a purge.
+    /// Whether one of the preparatory stages is a purge.
     pub purges: bool,
     /// The only fill, if there is exactly one and no purge follows it. Otherwise `None`: other combinations cannot be
     /// recognised as the work of an earlier run.

@@ -3,9 +3,9 @@
 //!
 //! The first cell runs the workload in a closed loop: its rate is the target's capacity. Each further cell offers a
 //! rate in an open loop, where response time counts from the intended start and so includes the queue before an
-//! overloaded target. The search bisects between the highest rate that met the limit and the lowest that missed it;
-//! initially these are zero and the capacity. Since cells at the same rate may differ, two of three decide that a
-//! rate misses, and the final rate is repeated until two of three cells meet the limit (`rate_search/course.rs`).
+//! overloaded target. The search bisects between the highest rate that met the limit (initially 0) and the lowest that
+//! missed it (initially the capacity). Since cells at the same rate may differ, two of three decide that a rate misses.
+//! The final rate is repeated until two of three cells meet the limit (`rate_search/course.rs`).
 
 mod course;
 
@@ -33,7 +33,7 @@ const MET_SHARE: f64 = 0.98;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct LatencyLimit {
-    /// Latency metric to which the limit applies, for one kind of operation or for all.
+    /// Latency metric of the limit, for one kind of operation or for all.
     pub metric: Metric,
     /// Value that the latency must stay below, ns.
     pub below_ns: u64,
@@ -113,7 +113,7 @@ impl LatencyLimit {
 pub struct RateSearch {
     /// Workload whose rate is searched, as a grid of one point.
     pub grid: Grid,
-    /// Latency limit that the rate must meet.
+    /// Latency limit of the search.
     pub limit: LatencyLimit,
 }
 

@@ -60,14 +60,15 @@ pub struct Cells {
     pub order: Order,
     /// Number of times that the grid is measured, at least 1.
     pub repeats: u32,
-    /// Latency ceilings that the best point must meet.
+    /// Latency ceilings for the best point of the load curve. Also the default for `points` stages that choose from
+    /// this stage.
     pub ceilings: Vec<Ceiling>,
 }
 
 /// Limit on a latency statistic. A point that exceeds it is not chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// Latency statistic to which the ceiling applies.
+    /// Latency statistic that must not exceed [`Self::ns`].
     pub of: Quantity,
     /// Maximum of the latency statistic, ns.
     pub ns: u64,
@@ -106,11 +107,12 @@ pub struct Rounds {
     pub grid: Grid,
     /// Workload and duration, ns, of writes before each round; `None` for no such writes.
     pub before: Option<(Spec, u64)>,
-    /// Tracking variables, which must all be steady over the same window of rounds.
+    /// Tracking variables: quantities of grid points. The steady state is reached when all of them are steady over the
+    /// same window of rounds.
     pub track: Vec<Track>,
     /// Limits of the steady-state test.
     pub limits: SteadyLimits,
-    /// Latency ceilings that the best point must meet.
+    /// Default latency ceilings of `points` stages that choose from this stage. The rounds themselves ignore them.
     pub ceilings: Vec<Ceiling>,
 }
 
@@ -151,7 +153,7 @@ pub struct Points {
     pub of: usize,
     /// Types of operating point to choose.
     pub choose: Vec<Which>,
-    /// Latency ceilings that the chosen points must meet.
+    /// Latency ceilings that the chosen points must meet. If the method file has none, those of the earlier stage.
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,
@@ -159,7 +161,7 @@ pub struct Points {
     pub before: Option<(Spec, u64)>,
 }
 
-/// Type of operating point, by which it is chosen from the results of an earlier stage.
+/// Type of operating point, which determines its choice from the results of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The point with the highest IOPS among those that meet all latency ceilings.

@@ -18,6 +18,7 @@
 //! | 60..64 | epoch: how often the log was opened for writing |
 //! | 64..68 | CRC-32C of the chunk before it; 0 for the first of the log |
 //! | 68..72 | flags; 1: the rest of the segment is unused |
+//!
 //! A chunk is valid if its checksum, the log's identifier and its position are right. It is the successor of another
 //! chunk if it also contains that chunk's checksum, and its epoch is not lower.
 

@@ -33,7 +33,7 @@ impl CommitRule {
     }
 }
 
-/// State of the queue of chunks to be written, from which group commit decides the next step.
+/// State of the queue of chunks to be written, an input of [`Commit::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// The queue is empty.

@@ -46,7 +46,7 @@ pub struct Layout {
     pub log_id: u64,
     /// Size of the target's range that the log occupies, bytes.
     pub capacity_bytes: u64,
-    /// Size of a segment, bytes.
+    /// Size of a segment, the unit in which old messages are dropped, bytes.
     pub segment_bytes: u64,
     /// Maximum size of a chunk, bytes.
     pub chunk_bytes: u32,
@@ -73,7 +73,7 @@ pub enum LayoutError {
         /// Requested size of a chunk, bytes.
         chunk_bytes: u32,
     },
-    /// The target is too small for a log with these segments.
+    /// The target is too small for a log with segments of this size.
     #[error(
         "the target has {capacity_bytes} bytes, but a log needs {needed_bytes} (four segments and {DESCRIPTION_BYTES} bytes): use smaller segments"
     )]

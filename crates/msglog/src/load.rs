@@ -3,8 +3,8 @@
 //! The result is a real log, which `recovery.rs` can open.
 //!
 //! Messages are numbered from 0 in the order of their due times. With a rate, message `n` is due `n / rate` after the
-//! start, however slow the log is, and its latency counts from that time. Without a rate, the next message follows each
-//! persisted one immediately, so that publishers stay at their limit of unpersisted messages.
+//! start, however slow the log is, and its latency counts from that time. Without a rate, publishers stay at their
+//! limit of unpersisted messages: each persisted message is followed by a new one immediately.
 
 mod publishers;
 mod reader;

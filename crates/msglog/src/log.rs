@@ -115,7 +115,7 @@ struct Carried {
     chunks: u64,
 }
 
-/// An entry of the log's index, by which chunks are found by message number or time.
+/// An entry of the log's index, which maps message numbers and times to chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
     /// Position of a chunk in the log.

@@ -1,8 +1,8 @@
 //! Opens a log after a clean shutdown or a crash: finds its segments and reads all chunks. A torn tail is cut off;
 //! damage to acknowledged data is reported with its position.
 //!
-//! An invalid chunk ends the log, unless a later chunk was closed when the invalid one's position was already durable:
-//! then an acknowledged chunk is damaged. Intact chunks after the end were never acknowledged, since a chunk is durable
+//! An invalid chunk normally ends the log. It is damage instead if the header of a later chunk states that the invalid
+//! chunk's position was already durable. Intact chunks after the end were never acknowledged, since a chunk is durable
 //! only if all before it are. The next epoch invalidates them.
 
 mod cases;

@@ -145,7 +145,7 @@ impl State {
         self.topics.is_empty()
     }
 
-    /// Space in the log that current values occupy, bytes. They are retained regardless of age. Records of
+    /// Space in the log that current values occupy, bytes. Current values are retained regardless of age. Records of
     /// publishers are not included; the log's server limits them to a quarter of a segment.
     pub fn value_bytes(&self) -> u64 {
         self.value_bytes

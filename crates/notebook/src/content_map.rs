@@ -1,9 +1,9 @@
-//! Maps of the content that verified runs left on their targets, one row per target, against which the next run
-//! checks. The notebook compresses a map and does not interpret it.
+//! Maps of the content that verified runs left on their targets, one row per target, against which the next run checks.
+//! The notebook compresses a map and does not interpret it.
 //!
-//! A value in a row has a size limit, but the map of a large target does not. A map of more than [`PART_BYTES`] is
-//! stored in the rows of a second table, each part compressed separately, and its row in the first table holds an
-//! empty blob. An iodyno that does not know the second table finds no map, and a map that it writes to the first
+//! SQLite limits the size of a value, but the map of a large target has no limit. A map of more than [`PART_BYTES`] is
+//! therefore stored in the rows of a second table, each part compressed separately; its row in the first table holds an
+//! empty blob. An older iodyno, which does not know the second table, finds no map. A map that it writes to the first
 //! table takes precedence over the parts.
 //!
 //! Each table is created with the first map that needs it; a notebook without maps has neither.

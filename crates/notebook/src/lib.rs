@@ -1,18 +1,18 @@
 //! The notebook: stores all runs in one SQLite file.
 //!
 //! A run is written while it happens. [`Notebook::begin`] creates its row, and [`RunWriter`] adds each interval in a
-//! separate transaction; committed intervals survive a kill of the process at any instant. No repair is needed: a run
-//! whose writer is gone *is* a crashed run, and [`Notebook::load`] makes whole cells (measurements) of its intervals.
+//! separate transaction, so committed intervals survive a kill of the process. No repair is needed: a run whose writer
+//! is gone is a crashed run, and [`Notebook::load`] assembles its cells (measurements) from the intervals.
 //!
 //! Fields that users filter on are in columns, histograms are blobs in the compact form of `measure`, and the rest is
-//! JSON. `docs/formats/notebook.md` is the format's specification; the file carries its version, and each later
-//! version opens the files of all earlier ones.
+//! JSON. `docs/formats/notebook.md` specifies the format. The file carries its version, and each later version opens
+//! the files of all earlier ones.
 //!
-//! A notebook may come from a stranger: no view, trigger or generated column in it is evaluated (`untrusted.rs`),
+//! A notebook may come from a stranger. Its views, triggers and generated columns are never evaluated (`untrusted.rs`),
 //! every number that is read has a range (`value_ranges.rs`), and reading has limits in steps and in memory.
 //!
 //! **Invariant:** this crate stores; it neither measures nor prints. Descriptions of workloads, targets and machines
-//! come in and go out as JSON; `facts.rs` extracts the values that code needs.
+//! are opaque JSON, except for the values that `facts.rs` extracts.
 
 #![forbid(unsafe_code)]
 
@@ -38,9 +38,8 @@ mod untrusted;
 mod value_ranges;
 mod writer;
 
-/// Maximum number of cells (measurements) in a planned run. Bounds the memory for reading the run back, even if the
-/// reads and writes of each cell have latencies that span a factor of 16,384. Existing larger runs can be read if
-/// they fit in memory.
+/// Maximum number of cells (measurements) in a planned run. Limits the memory for reading the run back, assuming
+/// latencies of reads and writes that span a factor of 16,384. Existing larger runs can be read if they fit in memory.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use annotations::{ANNOTATION_CHARS_MAX, check_annotation};

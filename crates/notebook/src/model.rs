@@ -48,7 +48,6 @@ pub struct TargetRecord {
 /// Name and specification of a workload, as stored with a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadRecord {
-    /// Name of the workload.
     pub name: String,
     /// Complete specification of the workload, after all overrides, as JSON.
     pub spec: Value,
@@ -185,7 +184,6 @@ pub struct KindRate {
 /// Progress of a run, without results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Id of the run.
     pub id: String,
     /// Name of the workload or method as the user gave it.
     pub name: String,

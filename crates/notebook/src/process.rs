@@ -1,8 +1,8 @@
 //! Identifies the process that writes a run, and checks whether it is still alive.
 //!
-//! A PID is not enough, since PIDs are reused, and all are reused after a reboot. A writer is identified by its boot,
-//! its PID namespace, its PID, and its start time in clock ticks since boot. A process that can't be inspected
-//! (another container, a machine without `/proc`) is unknown, which never counts as dead.
+//! A PID alone is ambiguous, since PIDs are reused. A writer is identified by its boot, its PID namespace, its PID, and
+//! its start time in clock ticks since boot. A process that can't be inspected (another container, a machine without
+//! `/proc`) is unknown, which never counts as dead.
 
 use std::fs;
 

@@ -1,9 +1,9 @@
 //! Protects the reader of a stranger's notebook, by SQLite's own defences and by a limit on the work of a connection.
 //! The module `tables` checks the schema of the notebook's tables.
 //!
-//! A file may contain a view or a virtual table with the name of one of our tables, carry triggers, declare generated
-//! columns, or share its pages so that a scan never ends. Views and triggers are therefore off on every connection, a
-//! table that differs from ours is refused, and a reader stops after more steps than any notebook of that size needs.
+//! A file may contain a view or a virtual table with the name of a notebook's table, triggers, generated columns, or
+//! shared pages that make a scan endless. Views and triggers are therefore off on every connection, a table that
+//! differs from the schema is refused, and a reader stops after more steps than any notebook of that size needs.
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;

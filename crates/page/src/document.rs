@@ -26,7 +26,7 @@ pub struct Document {
 /// Links between views of the same data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Views {
-    /// What the views differ in, such as `Metric`.
+    /// Property in which the views differ, such as `Metric`.
     pub label: String,
     /// Text and address of each view.
     pub links: Vec<(String, String)>,

@@ -105,7 +105,7 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// Shape with which the points of a series are drawn.
+/// Graphic form of a series' points, such as a line or bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line, with a dot at each point if there are few points.

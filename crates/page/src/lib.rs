@@ -1,10 +1,10 @@
-//! Renders documents with figures as one HTML file, Markdown or CSV, and single figures as SVG. Also formats text for
-//! a terminal ([`terminal`]).
+//! Renders documents with figures as one HTML file, Markdown or CSV, and single figures as SVG. Also formats text for a
+//! terminal ([`terminal`]).
 //!
-//! A [`Document`] consists of sections, which consist of blocks. A [`Figure`] consists of data, axes and marks,
-//! without positions or fonts. Higher crates build documents about runs, comparisons and studies.
+//! A [`Document`] consists of sections, which consist of blocks. A [`Figure`] consists of data, axes and marks, without
+//! positions or fonts. Higher crates build documents about runs, comparisons and studies.
 //!
-//! *Invariant:** this crate knows nothing of runs, and reads no clock, files or environment variables. Equal documents
+//! **Invariant:** this crate knows nothing of runs, and reads no clock, files or environment variables. Equal documents
 //! give equal bytes.
 
 #![forbid(unsafe_code)]

@@ -92,8 +92,8 @@ impl Table {
         self.rows.push(Row::from(cells.into()));
     }
 
-    /// Copies the table with only the columns for which `keeps` returns true. `keeps` takes the index of a column and
-    /// the column.
+    /// Copies the table with only the columns for which `keeps` returns true. The arguments of `keeps` are the column's
+    /// index and the column.
     #[must_use]
     pub fn selected(&self, keeps: impl Fn(usize, &Column) -> bool) -> Self {
         let keeps: Vec<bool> =

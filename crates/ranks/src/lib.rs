@@ -1,13 +1,15 @@
-//! Ranks: the processes, usually on several hosts, that execute one run together. This crate provides messages
-//! between them, clock offsets, an agreed start, and detection of lost ranks.
+//! Ranks: the processes, usually on several hosts, that execute one run together. This crate provides messages between
+//! them, clock offsets, an agreed start, and detection of lost ranks.
 //!
-//! A [`Transport`] only moves messages: MPI in `iodyno-mpi`, channels between threads in tests ([`in_threads`]). All
-//! protocols are here, so that the same tests run with and without MPI. Each rank has two threads: a server thread,
-//! which alone may call the transport, runs [`serve`]; the thread that executes the run holds [`Ranks`]. During a
-//! measurement only the server thread communicates; it sleeps, and wakes for heartbeats.
+//! A [`Transport`] only moves messages: by MPI in `iodyno-mpi`, by channels between threads in tests ([`in_threads`]).
+//! All protocols are in this crate, so that the same tests run with and without MPI.
 //!
-//! **Invariant:** nothing here depends on the content of a run, and nothing blocks without a limit: a rank that is
-//! silent for longer than [`Timing::patience`] ends every wait with [`Lost`].
+//! Each rank has two threads. The server thread runs [`serve`] and alone may call the transport; the thread that
+//! executes the run holds [`Ranks`]. During a measurement only the server thread communicates; it sleeps, and wakes for
+//! heartbeats.
+//!
+//! **Invariant:** nothing here depends on the content of a run, and every wait is limited: it fails with [`Lost`] if a
+//! rank is silent for longer than [`Timing::patience`].
 
 mod board;
 mod clock;

@@ -22,7 +22,7 @@ const START_RANK_NS: u64 = 500_000;
 /// Interval at which [`Ranks::share_out`] reports how many jobs have begun.
 const BEGUN_EVERY: Duration = Duration::from_millis(200);
 
-/// The host that a rank runs on.
+/// Machine on which a rank runs, or container with its own host name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Host name. Reports do not show it.
@@ -273,10 +273,11 @@ impl Ranks {
         (0..self.size()).map(|rank| of(rank).map(|words| decoded(&words))).collect()
     }
 
-    /// Executes all jobs, each at one of the ranks. All ranks must call this with the same jobs. Rank 0 hands them
-    /// out in order, one at a time to each of `threads` threads per rank. Returns the results at all ranks; `None`
-    /// for jobs not begun because an earlier one failed. `for_others` reduces a result to the part that ranks other
-    /// than rank 0 need. At rank 0, `begun` receives the number of jobs begun at all ranks, several times per second.
+    /// Executes all jobs, each at one of the ranks, and returns the results at all ranks. All ranks must call this with
+    /// the same jobs. Rank 0 hands them out in order, one at a time to each of `threads` threads per rank. A result is
+    /// `None` if its job did not begin because an earlier one failed. `for_others` reduces a result to the part needed
+    /// by ranks other than rank 0. At rank 0, `begun` receives the number of jobs begun at all ranks, several times per
+    /// second.
     ///
     /// # Errors
     /// A rank is lost.

@@ -1,8 +1,8 @@
 //! Formats latency distributions as HdrHistogram's percentile text, with the columns Value, Percentile, TotalCount and
 //! 1/(1-Percentile), per cell and kind of operation.
 //!
-//! As in HdrHistogram, there are five ticks per halving of the distance to 100 %. Values are in microseconds with
-//! three decimals, and thus exact to the nanosecond. They equal the percentiles in other formats.
+//! As in HdrHistogram, there are five ticks per halving of the distance to 100 %. Values are in microseconds, exact to
+//! the nanosecond, and equal the percentiles in other formats.
 
 use iodyno_measure::Histogram;
 use iodyno_notebook::Run;

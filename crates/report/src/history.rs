@@ -123,7 +123,7 @@ impl fmt::Display for Load {
 pub struct RunValue {
     /// Id of the run in the notebook.
     pub id: String,
-    /// Start of the run, by which the values are ordered.
+    /// Start of the run. Values are in this order.
     pub started: Timestamp,
     /// Value of the metric, in operations or bytes per second, or in ns.
     pub value: f64,
@@ -132,7 +132,7 @@ pub struct RunValue {
 }
 
 impl CellHistory {
-    /// Divides the runs into ranges with a constant level, and returns the ranges with the shifts between them.
+    /// Divides the runs into ranges with a constant level. Each range contains its shift from the previous one.
     pub fn levels(&self) -> Vec<Level> {
         levels(&self.runs.iter().map(|run| run.value).collect::<Vec<f64>>())
     }

@@ -1,11 +1,11 @@
 //! Reports on stored runs as terminal text, pages, JSON with a published schema, CSV, HdrHistogram's percentile text,
 //! fio's formats and OpenMetrics.
 //!
-//! Every result is computed in one place (`measure/src/summary.rs`) from merged histograms, so that all formats show
-//! the same percentile. Tables, JSON and CSV omit values with too few samples. The formats of HdrHistogram and fio
-//! contain all values that their readers expect, with the sample counts.
+//! All formats show the same percentiles, because one place computes every result from merged histograms
+//! (`measure/src/summary.rs`). Tables, JSON and CSV omit values with too few samples. The formats of HdrHistogram and
+//! fio contain all values that their readers expect, with the sample counts.
 //!
-//! *Invariant:** every report is a pure function of stored runs. It reads no clock, files or environment variables.
+//! **Invariant:** every report is a pure function of stored runs. It reads no clock, files or environment variables.
 
 #![forbid(unsafe_code)]
 

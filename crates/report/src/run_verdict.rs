@@ -34,8 +34,8 @@ impl RunVerdict {
         self.verdicts.iter().any(|v| v.level == Level::Invalid)
     }
 
-    /// Codes of all verdicts, on the run and its cells, that keep it from being VALID, each once. Warnings with one of the
-    /// codes `accepted` do not; a run that is INVALID can't be accepted.
+    /// Distinct codes of the verdicts, on the run and its cells, that keep the run from being VALID. Excludes warnings
+    /// whose code is in `accepted`; verdicts of level INVALID can't be accepted.
     pub fn doubts(&self, run: &Run, accepted: &[String]) -> Vec<String> {
         let is_accepted = |v: &Verdict| v.level == Level::Warning && accepted.contains(&v.code);
         let of_cells = run.cells.iter().flat_map(|cell| &cell.verdicts);

@@ -1,5 +1,5 @@
-//! Attributes the bytes that a device transferred to the targets of this run, through their storage stacks, and to
-//! other programs.
+//! Divides the bytes that a device has moved among the targets of this run, by their storage stacks, and other
+//! programs.
 
 use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, StorageLayer};
 use iodyno_targets::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};

@@ -43,7 +43,7 @@ pub struct EmulatedVolume {
     pub asked: TargetName,
     /// Name of the volume in results; numbered if the target's name has a count.
     pub name: String,
-    /// State to which the volume is preconditioned before each cell.
+    /// State of the volume before each cell, such as fresh or written at random.
     pub state: Precondition,
     /// Fraction of the volume's capacity that the preconditioning writes, above 0, at most 1.
     pub fill: f64,

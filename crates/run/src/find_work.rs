@@ -67,9 +67,8 @@ fn is_single(name: &str) -> bool {
 /// Content of a file that a user names as the work of a run.
 #[derive(Debug)]
 pub enum Found {
-    /// A file that describes a method.
     Method(File),
-    /// A workload, or a group of workloads.
+    /// A single workload, or a group.
     Workloads(Workloads),
 }
 

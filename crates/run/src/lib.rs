@@ -1,11 +1,11 @@
-//! Executes runs: resolves the names in a serializable request, inspects the targets, states the cost, checks that the
-//! targets may be overwritten, opens them and writes initial content. Then measures one cell after the other with its
-//! evidence and verdicts, and stores each in the notebook. Emulated targets need neither inspection nor confirmation,
-//! and no calibration, because their time is simulated.
+//! Executes runs. A run resolves the names in a serializable request, inspects the targets, states the cost, and checks
+//! that the targets may be overwritten. It then opens the targets, writes initial content, and measures one cell after
+//! the other. Each cell is stored in the notebook with its evidence and verdicts. Emulated targets need no inspection,
+//! confirmation or calibration, because they are simulated.
 //!
 //! [`explain`] simulates a cell on an emulated system to break down its latency; nothing is stored.
 //!
-//! *Invariant:** only this crate combines targets, engines and notebook.
+//! **Invariant:** only this crate combines targets, engines and notebook.
 
 mod all_targets;
 mod cell_plan;

@@ -1,11 +1,11 @@
-//! Stores a run while it is measured: [`CellWriter`] stores the current cell and forwards progress to the watcher;
-//! [`Books`] stores finished cells, in memory if the notebook can't.
+//! Stores a run while it is measured. [`CellWriter`] stores the current cell and forwards progress to the watcher.
+//! [`Books`] stores finished cells, in memory if the notebook can't be written.
 //!
 //! Because the notebook may lie on the measured storage, the coordinating thread writes finished intervals only about
 //! once a second, in one transaction.
 //!
-//! If the notebook can't be written, the run continues. Its cells stay in memory (up to [`SERIES_UNKEPT_MAX`]
-//! intervals each), and the notebook is tried again after each cell.
+//! If the notebook can't be written, the run continues. Its cells stay in memory (up to [`SERIES_UNKEPT_MAX`] intervals
+//! each), and the notebook is tried again after each cell.
 
 use crate::over_ranks;
 use crate::schedule::CellPosition;

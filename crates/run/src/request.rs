@@ -42,13 +42,13 @@ pub struct RunRequest {
     pub folder: PathBuf,
     /// Files outside the catalog that describe emulated devices and systems.
     pub files: Files,
-    /// Seed from which all random streams of the run are derived.
+    /// Seed of all random streams of the run.
     pub seed: u64,
     /// I/O engine; None: chosen per target.
     pub engine: Option<EngineKind>,
     /// Options of the engine, such as polling for completions.
     pub options: EngineOptions,
-    /// Processors on which the run's threads may run; None: all that the process may use.
+    /// Processors for the run's threads; None: all that the process may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<Processors>,
     /// Whether timestamps come from the operating system's clock rather than the processor's counter.
@@ -98,7 +98,7 @@ impl RunRequest {
     }
 }
 
-/// What a run measures: cells, a method, or a trace.
+/// Object of a run: cells, a method, or a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -159,10 +159,10 @@ pub struct ListedCell {
     /// Name of the engine, if the workload specifies one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// Which pages of the active range to drop from the page cache before the cell; None: no pages.
+    /// Pages of the active range to drop from the page cache before the cell; None: no pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_cache: Option<DropCache>,
-    /// Index of the only target on which the cell runs; None for all targets of the run.
+    /// Index of the cell's only target; None: the cell runs on all targets of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_on: Option<usize>,
     /// Workloads that run simultaneously with this one, on the same targets unless `only_on` is set.

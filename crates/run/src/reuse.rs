@@ -1,13 +1,13 @@
 //! Reuses the preconditioning of an earlier run if the notebook proves that it is still intact.
 //!
-//! A fill takes hours, and its result lasts until the next write. A later run may use this result instead of a new
-//! fill if a finished run in the notebook proves all of the following:
+//! A fill takes hours, and its result lasts until the next write. A later run may reuse it if a finished run in the
+//! notebook proves all of the following:
 //!
-//! * it filled the same bytes of the same target, in blocks of the same size, with at least as many passes, by its
-//!   completed operations ([`FillProof`]), without foreign I/O during the fill;
-//! * if the method purges first, that run did, too;
-//! * after its fill it only read;
-//! * no program has written since, according to the stored fingerprint ([`unwritten_since`]).
+//! * It filled the same bytes of the same target, in blocks of the same size, with at least as many passes. Its
+//!   completed operations prove this ([`FillProof`]). No foreign I/O occurred during the fill.
+//! * It purged the target first, if the present method does.
+//! * It only read after its fill.
+//! * No program has written since, according to the stored fingerprint ([`unwritten_since`]).
 //!
 //! Unknown facts count as violated. A run reuses nothing unless the user requested it. The record of the step states
 //! each reuse, with its evidence.
@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Believed {
     words: String,
-    /// How the earlier run's purge deviated from a complete one; None if it did not.
+    /// Deviation of the earlier run's purge from a complete one; None if there is none.
     deviation: Option<String>,
 }
 

@@ -1,9 +1,9 @@
 //! Carries verifiable content across cells and runs: the stamp in a target's writes, the map that an earlier run left,
 //! and the map that this run leaves for the next.
 //!
-//! The notebook keeps one map per target ([`Written`]). Before a run writes, it stores its stamp there: after a crash
-//! of the machine, content with that stamp is newer than the map. At its end, the run flushes the target and stores
-//! the map of its writes. A run that writes unverifiable content removes the map first.
+//! The notebook keeps one map per target ([`Written`]). Before a run writes, it adds its stamp to that map; after a
+//! crash, content with that stamp is recognised as newer than the map. At its end, the run flushes the target and
+//! stores the map of its writes. A run that writes unverifiable content removes the map first.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;

@@ -16,7 +16,7 @@ pub enum Phase<'a> {
         /// Bytes of initial content to write to the target in total.
         total_bytes: u64,
     },
-    /// Repeating simulated cells to restore the device state in which an earlier process stopped.
+    /// Repeating simulated cells, to restore the device state in which an earlier process stopped.
     Replaying,
     /// Waiting for the idle time that a method requires.
     Waiting {
@@ -48,7 +48,7 @@ pub struct Rates {
 /// Comparison of the ranks that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
-    /// Number of ranks in the run, of which `heard` have reported.
+    /// Number of ranks in the run.
     pub ranks: u32,
     /// Number of ranks that have reported their rates.
     pub heard: u32,

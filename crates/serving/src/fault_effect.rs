@@ -1,5 +1,5 @@
-//! The effect that a fault has at its offset. It is determined before the fault is applied, so that no test passes
-//! only because its fault hit nothing.
+//! Determines in advance the effect that a fault has at its offset, so that no test passes only because its fault hit
+//! nothing.
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};
@@ -13,7 +13,7 @@ const IN_BUFFER: &str = "the data there is still in the write buffer, and would 
 const BY_DEVICE: &str = "the device rebuilds it from its parity";
 const BY_ARRAY: &str = "the array rebuilds it from its other members";
 
-/// What rebuilds data that a fault makes unreadable: the device or the array. `None`: nothing.
+/// Component that rebuilds data that a fault makes unreadable: the device or the array; `None` if there is none.
 pub(crate) fn repaired_by(effect: &Effect) -> Option<&'static str> {
     match *effect {
         Effect::Rebuilt(by) | Effect::FirstFails(by) => {

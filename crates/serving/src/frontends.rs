@@ -1,5 +1,4 @@
-//! Optional frontends in addition to NBD. Each is a feature of the build; requesting one that the build lacks is an
-//! error.
+//! Frontends besides NBD: FUSE and ublk. Each is a Cargo feature; requesting one that is not compiled in is an error.
 
 use crate::error::ServeError;
 use crate::request::ServeRequest;

@@ -1,17 +1,22 @@
-//! Servers of emulated storage for other programs, over NBD and the frontends of the build.
+//! Serves emulated storage to other programs, over NBD and, if compiled in, FUSE and ublk.
 //!
-//! Each volume is an export; the first one is also the default export, without a name. There are two speeds: `model`
-//! (each request completes at the model's time) and `native` (as fast as this machine can). Acknowledged writes at
-//! `native` speed survive the server. `ram:4GiB` is plain memory.
+//! Each volume is an export; the first one is also the default export, without a name. At the speed `model`, each
+//! request completes at the model's time. At the speed `native`, requests complete as fast as this machine can.
+//! `ram:SIZE` is served from memory, without a model.
 //!
-//! | module | content |
+//! | module | task |
 //! |---|---|
-//! | `request` | the request |
-//! | `model`, `native`, `plain` | the servers |
-//! | `setup`, `volumes`, `frontends`, `interface`, `transport_calibration` | parts of the servers |
-//! | `ready`, `command` | a ready server's notifications, and the command that it serves |
-//! | `steady` | the time factor of `--steady`, and whether this machine keeps up |
-//! | `apply_fault`, `fault_effect`, `adapters`, `scenario` | fault commands: answers, effects, and plans |
+//! | `request` | defines the options of a server |
+//! | `model` | serves storage with the model's latencies |
+//! | `native` | serves storage at the speed `native` |
+//! | `plain` | serves `ram:SIZE` |
+//! | `setup`, `volumes`, `frontends`, `interface` | implement parts that these servers share |
+//! | `transport_calibration` | measures the transport latency, to be subtracted from the model's |
+//! | `ready` | notifies other programs that the server is ready |
+//! | `command` | runs the command of `serve DEVICE -- CMD` |
+//! | `steady` | computes the time factor of `--steady`, and checks whether this machine keeps up |
+//! | `scenario` | reads plans of timed faults |
+//! | `apply_fault`, `fault_effect`, `adapters` | execute fault commands, and describe their effects |
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The server for `--speed native`, which has stored data but no timing model. Acknowledged writes are in the backing
-//! store, as in a device with a protected buffer: killing the server loses none.
+//! The server for `--speed native`, which stores data but has no timing model. Like a device with a protected buffer,
+//! it stores each write before it acknowledges it: killing the server loses no acknowledged write in a backing file.
 
 use crate::apply_fault::{STOPS, done};
 use crate::error::ServeError;

@@ -1,6 +1,6 @@
-//! Measures this machine's transport time: the time by which isolated sequential 4 KiB reads over a Unix socket take
-//! longer than in the model, and the additional time if the server's threads have gone to sleep between reads. Waking
-//! a thread takes longer than everything else, on virtual machines several times as long.
+//! Measures this machine's transport time: how much longer an isolated sequential 4 KiB read over a Unix socket takes
+//! than in the model. Also measures the additional time if the server's threads have gone to sleep between reads:
+//! waking a thread takes longer than everything else, on virtual machines several times as long.
 //!
 //! A measurement takes 0.2 s, so it is kept for an hour in the user's cache folder.
 

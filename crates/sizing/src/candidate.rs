@@ -1,8 +1,8 @@
 //! Candidates of a search: RAID adapters or a server, with devices of one model in arrays of one level and width.
 //!
-//! By default these are RAID adapters with the catalog's SAS devices, each adapter model in its fastest slots, and
-//! servers with other drives whose files name the servers. Devices that can't be hot-swapped are searched only by
-//! name.
+//! By default, each hot-swappable drive of the catalog is a candidate. SAS drives are combined with all RAID adapters,
+//! each in its fastest slots; other drives with the server that their file names. Devices that can't be hot-swapped are
+//! searched only by name.
 
 use crate::demand::Demand;
 use iodyno_catalog::{Kind as FileKind, list};
@@ -35,7 +35,7 @@ pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 /// A system to be sized: host, device model and RAID level.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the host, as in the name of an emulated target: a system with RAID adapters, or a server without them.
+    /// Name of the host in the name of an emulated target: a system with RAID adapters, or a server without adapters.
     pub host: String,
     /// Description of the host in one line.
     pub host_summary: String,

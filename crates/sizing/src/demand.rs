@@ -8,12 +8,10 @@ use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 /// million.
 const WORKER_IOPS_MAX: f64 = 250e3;
 
-/// High percentile of response times, to which a latency limit applies.
+/// High percentile of response times, for a latency limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// The 99th percentile.
     P99,
-    /// The 99.9th percentile.
     P999,
 }
 
@@ -40,7 +38,7 @@ impl Tail {
 pub struct Limit {
     /// Kind of operation to which the limit applies; `None`: all kinds.
     pub of: Option<OpKind>,
-    /// Percentile to which the limit applies.
+    /// Limited percentile of response times.
     pub tail: Tail,
     /// Longest response time allowed at that percentile, ns.
     pub ns: u64,
@@ -49,7 +47,7 @@ pub struct Limit {
 /// A component whose failure the system must tolerate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// One device of one array.
+    /// One device in one array.
     Device,
     /// One adapter of each pair.
     Adapter,
@@ -71,7 +69,7 @@ impl Loss {
 /// Requirements on a system: workload, rate, latency, capacity and lifetime.
 #[derive(Clone, Debug)]
 pub struct Demand {
-    /// Name of the workload.
+    /// Name of the workload, for display.
     pub name: String,
     /// Recorded run from which the workload was derived; `None`: the workload called `name`.
     pub like: Option<String>,

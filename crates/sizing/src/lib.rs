@@ -1,25 +1,25 @@
-//! Sizing: finds the smallest systems of the catalog that meet a demand, by simulation in virtual time. Also
-//! determines the number of devices that a system can use fully.
+//! Sizing: finds the smallest systems of the catalog that meet a demand, by simulation in virtual time. Also determines
+//! the number of devices that a system can use fully.
 //!
-//! | module | contents |
+//! | module | task |
 //! |---|---|
-//! | `demand` | requirements on a system |
-//! | `log_demand` | the demand of a message log: its messages as writes and reads, and its publishers' buffers |
-//! | `candidate` | the systems to search |
-//! | `search` | the next trial: the fewest arrays, the highest rate. Pure |
-//! | `simulate` | a trial: one simulation |
-//! | `lab` | simulations, several in parallel |
-//! | `row` | a sized candidate |
-//! | `sizing` | the search over all candidates |
-//! | `detail` | what-ifs, cache and sequential rates of the best candidate |
-//! | `decisive` | assumed parameters of the bottleneck |
-//! | `textbook` | the textbook formula |
-//! | `price` | prices |
-//! | `cloud` | the cheapest cloud volumes, by a formula |
-//! | `saturate` | number of devices that a system can use fully |
-//! | `words` | confirmation, limits, life and assumptions in words |
-//! | `tables` | the tables of the answer, for `terminal` and `page` |
-//! | `terminal`, `json`, `page` | the answer as text, as a document for programs, and as a page |
+//! | `demand` | defines the requirements on a system |
+//! | `log_demand` | converts a message rate to a demand, and sizes the publishers' buffers |
+//! | `candidate` | lists the systems to search |
+//! | `search` | decides the next trial, by number of arrays or rate |
+//! | `simulate` | simulates one trial |
+//! | `lab` | runs several simulations in parallel, and counts them |
+//! | `row` | holds the result for one candidate |
+//! | `sizing` | searches all candidates |
+//! | `detail` | simulates failures, cache settings and sequential load of the best candidate |
+//! | `decisive` | finds assumed parameters of the bottleneck |
+//! | `textbook` | computes the textbook formula, for comparison |
+//! | `price` | reads a price file, and prices systems |
+//! | `cloud` | finds the cheapest cloud volumes, by a formula |
+//! | `saturate` | determines the number of devices that a system can use fully |
+//! | `words` | describes confirmation, limits, life and assumptions |
+//! | `tables` | builds the tables of the answer, for `terminal` and `page` |
+//! | `terminal`, `json`, `page` | format the answer |
 //!
 //! **Invariants:** every recommendation was simulated, and follows from the files and the demand alone. This crate
 //! prints and writes nothing.

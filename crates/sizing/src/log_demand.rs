@@ -1,5 +1,5 @@
-//! Demand of a message log: converts a message rate into the log's writes and its replays' reads, and computes the
-//! storage stall that publishers survive. Pure arithmetic; the resulting demand is sized like any other.
+//! Demand of a message log: converts a message rate into the log's writes and its replays' reads. Also computes the
+//! longest storage stall that the publishers' buffers can bridge. The resulting demand is sized like any other.
 
 use iodyno_workload::Spec;
 use std::fmt::Write as _;

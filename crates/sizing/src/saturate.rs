@@ -1,5 +1,5 @@
-//! Determines how many devices a system can use fully, by the method of a study of RAID adapters: the rate of one
-//! array is extrapolated linearly up to the rate of as many arrays as can be attached (`useful_devices` of a study).
+//! Determines how many devices a system can use fully, by the method of a study of RAID adapters (metric
+//! `useful_devices`): the total rate of all attachable arrays, divided by the rate per device of a single array.
 
 use crate::candidate::Candidate;
 use crate::lab::together;

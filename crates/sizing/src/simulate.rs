@@ -215,7 +215,7 @@ impl Measured {
         }
     }
 
-    /// Percentile to which `limit` applies, as simulated, ns; `None` if nothing completed.
+    /// Simulated value of the percentile that `limit` restricts, ns; `None` if nothing completed.
     pub fn tail_ns(&self, limit: &Limit) -> Option<f64> {
         let (p99, p999) = match limit.of {
             None => (self.p99_ns, self.p999_ns),
@@ -247,8 +247,7 @@ impl Measured {
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
 
-    /// The bottleneck: the busiest resource, except those that are occupied without doing work. `None` if there is
-    /// none.
+    /// The bottleneck: the busiest resource that does work, not one that is only occupied. `None` if there is none.
     pub fn binds(&self) -> Option<&Share> {
         self.shares.iter().find(|share| !share.held)
     }
@@ -287,7 +286,7 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
 /// One of several equal systems of a candidate, with its number of arrays.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
-    /// Candidate of which the system is an instance.
+    /// Candidate whose system this is.
     pub of: &'a Candidate,
     /// Number of arrays in this system.
     pub arrays: u32,

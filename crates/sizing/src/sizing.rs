@@ -32,8 +32,8 @@ pub struct Sizing {
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
-    /// Number of candidates not shown, because they need more devices or cost more than those shown, or because their
-    /// search was not completed.
+    /// Number of candidates not shown: they need more devices or cost more than those shown, or their search was not
+    /// completed.
     pub not_worth: usize,
     /// Candidates that do not meet the demand, nearest first.
     pub missed: Vec<Missed>,

@@ -1,5 +1,5 @@
-//! The textbook formula for the number of devices in an array: N × IOPS / (R + w × W). It is shown for comparison
-//! with the simulated result; otherwise it only decides the order of the search.
+//! The textbook formula for the number of devices in an array: N × IOPS / (R + w × W), explained at [`Textbook`]. It is
+//! shown for comparison with the simulated result; otherwise it only decides the order of the search.
 
 use crate::candidate::Candidate;
 use crate::demand::Demand;

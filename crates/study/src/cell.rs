@@ -45,7 +45,7 @@ pub struct CellKey {
     pub over_ns: Option<u64>,
 }
 
-/// Results of a cell other than those that [`Quantity`] selects.
+/// Results of a cell that [`Quantity`] does not include.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
     /// Bytes read per second, over all devices.

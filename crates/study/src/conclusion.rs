@@ -1,6 +1,6 @@
 //! Tests the conclusions of a paper, expressed as comparisons between rows of the study, on the simulated values.
 //!
-//! If the values of a comparison are within two standard errors of the limit, the conclusion is untestable.
+//! A conclusion is untestable if the values of a comparison are within two standard errors of its limit.
 
 use crate::published::Key;
 use crate::unit::Unit;
@@ -13,7 +13,7 @@ use iodyno_units::human;
 /// Minimum distance from the limit, in standard errors, for a comparison to be decided.
 const UNDECIDED_ERRORS: f64 = 2.0;
 
-/// A conclusion of the published paper, and the comparisons by which the study tests it.
+/// A conclusion of the published paper, with comparisons that test it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conclusion {
     /// The conclusion in the words of the study file, as one sentence.

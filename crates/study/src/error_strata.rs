@@ -29,9 +29,9 @@ pub struct Stratum {
     pub error: Spread,
     /// Errors in excess of the rounding of the published values, over all scored values.
     pub outside: Spread,
-    /// Like `outside`, but for predictions of the null model, over the scored values with such a prediction.
+    /// Like `outside`, for the null model's predictions; only over values with a prediction.
     pub null_outside: Spread,
-    /// Number of values for which the null model has a prediction.
+    /// Number of values with a prediction by the null model.
     pub with_null: usize,
     /// Number of simulated values that are closer to the published value than the null model's prediction.
     pub better: usize,

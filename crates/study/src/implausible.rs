@@ -7,9 +7,9 @@
 //!    is flagged.
 //! 2. *Links bound.* No throughput exceeds the bandwidth of the system's links.
 //! 3. *Two tables describe one system.* The paper states the number of devices that saturate a system with sequential
-//!    reads. This number implies a throughput: the bandwidth of a slower slot's link, divided by the number of devices
-//!    that saturate that link, times the stated number. The stated number is flagged if the implied throughput exceeds
-//!    the system's own published one by more than a tenth.
+//!    reads. The bandwidth of a slower slot's link, divided by the number of devices that saturate that link, is the
+//!    rate of one device. Times the stated number, it is the throughput of the system. The number is flagged if this
+//!    throughput exceeds the published one by more than a tenth.
 //!
 //! All comparisons allow for the rounding of both values.
 

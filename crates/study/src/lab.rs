@@ -1,19 +1,18 @@
 //! Simulates the cells of a study, each on a machine of its own, on several threads in parallel. The results do not
 //! depend on the threads.
 //!
-//! A cell is measured for a window of virtual time. With a fixed number of operations, the queue would run empty at
-//! the end, and the fastest of several devices would end first. A pilot, a short cell on one device, only estimates
-//! the window that holds the requested operations. A cell that issues the same operations as its pilot continues from
-//! a clone of the pilot's machine ([`drive_model_after_pilot`]), with the same results as from a fresh start.
+//! A cell is measured for a window of virtual time. With a fixed number of operations instead, the queue would run
+//! empty at the end, and the fastest of several devices would end first. A pilot, a short cell on one device, estimates
+//! the window that holds the requested operations. A cell that issues the same operations as its pilot continues from a
+//! clone of the pilot's machine ([`drive_model_after_pilot`]), with the same results as from a fresh start.
 //!
-//! A study may request the rounds of SNIA's specification. The window then has five rounds, and is extended beyond the
-//! pilot's estimate until the confidence intervals of rate and mean latency are narrow enough ([`Settle`]). If the
-//! five rounds are not steady, the cell is run again for up to 25 rounds, of which the last five count. A round is a
-//! fraction of the window, shorter than the specification's minute, because devices are constructed in their steady
-//! state.
+//! A study may request the rounds of SNIA's specification. The window then has five rounds, and is extended until the
+//! confidence intervals of rate and mean latency are narrow enough ([`Settle`]). If the five rounds are not steady, the
+//! cell is run again for up to 25 rounds, of which the last five count. A round is shorter than the specification's
+//! minute, because devices are constructed in their steady state.
 //!
-//! Long cells come last: their length depends on the results of short cells, and they measure optimum operating
-//! points, which are known only after all candidates are measured.
+//! Long cells come last, since they depend on short ones: these determine the length of a long cell, and the optimum
+//! operating point that it measures.
 
 use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::job::{Job, Options, Planner, ROUNDS, limited, pilot_of, short, volumes};

@@ -1,5 +1,6 @@
-//! Reproduces published studies by simulating the tested systems and workloads in virtual time. Each simulated value
-//! is compared with the published one, and its error with that of a null model (a prediction without a device model).
+//! Reproduces published studies by simulating the tested systems and workloads in virtual time. Each simulated value is
+//! compared with the published one. A null model (a prediction without a device model) is compared in the same way, as
+//! a baseline.
 //!
 //! A study is a file of the catalog ([`load`]) with systems, workloads and panels. A panel is a table or figure of the
 //! paper, given by its axes; every combination of axis values becomes a row. [`run`] simulates the cells that the rows
@@ -7,9 +8,11 @@
 //!
 //! Published values that break a law of arrays are detected (`implausible.rs`) and not scored.
 //!
-//! *Invariants:** A study can't tune parameters: these come from device and system files, and the study's file only
-//! lists the published values from which they were chosen. An outcome depends only on the files and the seed, not on
-//! threads or time.
+//! **Invariants**
+//!
+//! - A study can't tune parameters: device and system files set them, and the study's file only lists the published
+//!   values from which they were chosen.
+//! - An outcome depends only on the files and the seed, not on threads or time.
 
 #![forbid(unsafe_code)]
 

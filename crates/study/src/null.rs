@@ -1,21 +1,22 @@
-//! The null model: a prediction without any model of the device. A device model must be closer to the published values
-//! than the null model.
+//! The null model: predicts a value without any model of the device. A device model must be closer to the published
+//! values than the null model.
 //!
-//! * Several devices: n times the published rate of one device, or its latency.
-//! * Arrays: n times the data-sheet rates of one member. A random write costs the textbook's member operations (RAID 10:
-//!   two writes; RAID 5: two reads and two writes; RAID 6: three and three). For sequential writes, the rate is
-//!   multiplied by the share of data in a stripe, and divided by the number of mirror copies. The upper bound is the
-//!   bandwidth of the links.
-//! * A mix of reads and writes on one device: time-sharing of the published values R of pure reads and W of pure writes
-//!   of the same block size. With fractions r and w of operations, the rate is 1 / (r/R + w/W) and the latency
+//! * Several devices: multiplies the published rate of one device by their number, or takes its latency.
+//! * Arrays: multiplies the data-sheet rates of one member by the number of members. A random write costs the
+//!   textbook's member operations (RAID 10: two writes; RAID 5: two reads and two writes; RAID 6: three and three). For
+//!   sequential writes, the rate is multiplied by the share of data in a stripe, and divided by the number of mirror
+//!   copies. The upper bound is the bandwidth of the links.
+//! * A mix of reads and writes on one device: combines the published values R of pure reads and W of pure writes of the
+//!   same block size by time-sharing. With fractions r and w of operations, the rate is 1 / (r/R + w/W) and the latency
 //!   r·R + w·W.
-//! * A workload with the key `null`: the published value of the named workload on the same system, times `null_factor`.
-//! * One device with an entry in `members`: its data-sheet rates, up to its bandwidths, with reads and writes sharing
+//! * A workload with the key `null`: takes the published value of the named workload on the same system, times
+//!   `null_factor`.
+//! * One device with an entry in `members`: takes its data-sheet rates, up to its bandwidths; reads and writes share
 //!   the time.
-//! * Threads on memory: the published latency of one thread with one outstanding operation, or its rate times the number
-//!   of threads. At the optimum operating point, the number of cores replaces that of threads.
-//! * A system with a `competitor`: the same cell simulated with the competitor's device file (`outcome.rs`).
-//! * Think time: the same latency as without think time.
+//! * Threads on memory: takes the published latency of one thread with one outstanding operation, or multiplies its
+//!   rate by the number of threads (at the optimum operating point, of cores).
+//! * A system with a `competitor`: simulates the same cell with the competitor's device file (`outcome.rs`).
+//! * Think time: takes the latency without think time.
 //!
 //! If a published value that a rule needs is missing, the null model makes no prediction.
 

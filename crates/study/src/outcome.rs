@@ -1,5 +1,5 @@
-//! Computes the outcome of a study from its cells' results: for every row the simulated value, its error, and the null
-//! model's prediction; and the errors by strata.
+//! Computes the outcome of a study from its cells' results: the simulated value of each row, its error, the null
+//! model's prediction, and the errors by strata.
 
 use crate::cell::{CellKey, Rounds, Taken};
 use crate::conclusion::{Finding, Simulated};
@@ -99,7 +99,7 @@ impl<'a> Outcome<'a> {
         wanted.printed.map(|i| &self.study.printed[i])
     }
 
-    /// Number of model parameters that come from this kind of source.
+    /// Number of model parameters whose source is of this kind.
     pub fn parameters(&self, source: Source) -> usize {
         self.study.parameters.iter().filter(|owned| owned.parameter.from == source).count()
     }

@@ -82,7 +82,7 @@ impl fmt::Display for Relation {
     }
 }
 
-/// Part of the paper in which a value was published.
+/// Place of a published value in the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The value is in a table, with all of its digits.

@@ -24,7 +24,7 @@ pub struct Row {
 /// Prediction of the null model (a prediction without a device model) for a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
-    /// Rule by which the value was predicted.
+    /// Rule of the prediction.
     pub model: NullModel,
     /// Predicted value, in the row's unit.
     pub value: f64,
@@ -32,8 +32,7 @@ pub struct Null {
     pub score: Option<Score>,
 }
 
-/// Which model is closer to the published value. Differences within the rounding interval of that value don't
-/// count.
+/// Model that is closer to the published value. Differences within the rounding interval of that value don't count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
     /// The simulated value is closer.
@@ -67,8 +66,7 @@ impl Row {
         }
     }
 
-    /// Which model is closer to the published value; None if either has no value, or if the published value is
-    /// flagged.
+    /// Model that is closer to the published value; None if either has no value, or if the published value is flagged.
     pub fn nearer(&self) -> Option<Nearer> {
         let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
         (!self.flagged).then_some(match ours.total_cmp(&null) {

@@ -12,8 +12,8 @@ use crate::published::{Figure, Relation};
 pub struct Score {
     /// Difference between the simulated and the published value, as a fraction of the published value.
     pub error: f64,
-    /// Part of the relative error that lies outside the interval in which the true value may be. This is the rounding
-    /// interval or, for a published bound, up to a tenth beyond the bound on the valid side.
+    /// Part of the relative error outside the interval of the true value: the rounding interval or, for a published
+    /// bound, up to a tenth beyond the bound on the valid side.
     pub outside: f64,
 }
 

@@ -9,7 +9,7 @@ use iodyno_run::{Files, emulated};
 use iodyno_targets::{ArrayName, ModelName, TargetName};
 use std::sync::Arc;
 
-/// A tested system: a server and the type of device with which it is populated.
+/// A tested system: a server, populated with one type of device.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// Name of the system in the paper.
@@ -77,10 +77,10 @@ impl MemberRates {
     }
 }
 
-/// A model parameter, and the device or server to which it belongs.
+/// A model parameter, and the device or server that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// Name of the device or server to which the parameter belongs.
+    /// Name of the device or server with the parameter.
     pub of: String,
     /// The parameter, with its value and source.
     pub parameter: Parameter,

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 pub struct Workload {
     /// Name of the workload in the file of published values.
     pub name: String,
-    /// Catalog workload on which the workload is based; None: generated from `read` and `random`.
+    /// Catalog workload that this one extends; None: generated from `read` and `random`.
     pub like: Option<Spec>,
     /// Default size of one operation if the panel does not vary it, bytes.
     pub block_bytes: Option<u32>,
@@ -24,7 +24,7 @@ pub struct Workload {
     pub depth: Option<u32>,
     /// Default number of threads per device if the panel does not vary it; None: one.
     pub threads: Option<u32>,
-    /// Number of files on which the workload operates; None: it operates on the volume directly.
+    /// Number of files that the workload accesses; None: it accesses the volume directly.
     pub files: Option<u32>,
     /// Default used fraction of the volume if the panel does not vary it.
     pub fill: Percent,

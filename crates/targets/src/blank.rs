@@ -1,9 +1,13 @@
 //! Blank check: does a target hold only blank space and content that iodyno itself wrote and can prove?
 //!
 //! A sector is blank if it is all zeroes, or all ones as in erased flash. A sector is iodyno's own if it begins with
-//! the tag of its random content ([`iodyno_units::mark`]), with a header of verifiable content that states this offset,
-//! or with the pattern of a purge's test block. A header or pattern covers 4 KiB. All other content is data, whether or
-//! not its format is known.
+//! one of these:
+//!
+//! - the tag of random content ([`iodyno_units::mark`]),
+//! - a header of verifiable content that states this offset (covers 4 KiB),
+//! - the pattern of a purge's test block (covers 4 KiB).
+//!
+//! All other content is foreign data, even if its format is unknown.
 //!
 //! A small target is read whole. A larger one is sampled: both ends, the usual offsets of backup superblocks, and
 //! random windows of 64 KiB, one in each of N equal parts of the range. If time allows, further passes read other

@@ -1,8 +1,7 @@
-//! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a device. A
-//! reading before and one after a measurement show what changed.
+//! Conditions that may change during a measurement: settings, counters and sensors of the machine and of a device.
+//! Readings before and after a measurement show what changed.
 //!
-//! Only values that take a few reads of `/proc` and `/sys` are in this module; [`health`](crate::health()) reads those
-//! that need commands to a device.
+//! This module reads only `/proc` and `/sys`; [`health`](crate::health()) sends commands to a device.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Errors from parsing a target's name to opening it. The kind of error determines the command's exit code.
+//! Errors in naming, inspecting, opening and laying out targets. The kind of error determines the command's exit code.
 //!
 //! Every message names the problem, the object and the remedy. A [`Refusal`] is one reason not to write; a target can
 //! have several, and the message lists all. The `guard` module decides which refusals apply.
@@ -43,8 +43,8 @@ pub enum RefusalCode {
     NotStorage,
     /// The target could not be read, so its content is unknown.
     UnknownContent,
-    /// The target contains data that iodyno did not write, of a known or unknown kind. An NBD export is refused
-    /// even if the data are iodyno's own, since another client may use them.
+    /// The target contains data that iodyno did not write. An NBD export is refused even if it contains only iodyno's
+    /// own data, since another client may use them.
     HoldsData,
     /// A purge erases the whole target, so `--destroy` must name the target even if it seems empty.
     Purge,
@@ -74,7 +74,7 @@ pub struct Refusal {
     pub code: RefusalCode,
     /// The obstacle, such as a mount, as a full sentence.
     pub found: String,
-    /// How to remove the obstacle, as a full sentence.
+    /// Remedy that removes the obstacle, as a full sentence.
     pub mend: String,
 }
 
@@ -149,7 +149,7 @@ pub enum TargetError {
     NotFound {
         /// Path at which there is no file or device.
         path: String,
-        /// What the user can do, as a sentence.
+        /// Remedy, as a sentence.
         help: String,
     },
     /// The guard refuses to write to the target: data would be lost, or the target can't be written.
@@ -162,7 +162,7 @@ pub enum TargetError {
         target: String,
         /// Problem with the connection, as a clause of the message.
         problem: String,
-        /// What the user can do, as a sentence.
+        /// Remedy, as a sentence.
         help: String,
     },
     /// The operating system denies the operation.
@@ -172,7 +172,7 @@ pub enum TargetError {
         op: String,
         /// File or device on which the operation failed.
         path: String,
-        /// How to get the permission, as a sentence.
+        /// Remedy, such as the missing permission, as a sentence.
         help: String,
     },
     /// Not enough free space for the target.
@@ -188,7 +188,7 @@ pub enum TargetError {
         wanted_bytes: u64,
         /// Bytes that are still free in that file system or memory.
         free_bytes: u64,
-        /// What the user can do, as a sentence.
+        /// Remedy, as a sentence.
         help: String,
     },
     /// A failed system call that no other variant covers.
@@ -218,7 +218,7 @@ pub enum TargetError {
         path: String,
         /// Why the path can't be used, as a clause for the message.
         problem: String,
-        /// What the user can do, as a sentence.
+        /// Remedy, as a sentence.
         help: String,
     },
     /// The target is too small to be measured.
@@ -228,7 +228,7 @@ pub enum TargetError {
         path: String,
         /// Size of the target, bytes.
         have_bytes: u64,
-        /// What the user can do, as a sentence.
+        /// Remedy, as a sentence.
         help: String,
     },
     /// Between inspection and opening, the target's name was given to another file or device.
@@ -239,7 +239,7 @@ pub enum TargetError {
     Changed {
         /// Name or path of the target.
         path: String,
-        /// What changed, such as `another file or device replaced it`.
+        /// The change, such as `another file or device replaced it`.
         problem: String,
     },
     /// The caller stopped the writing of a new file; the incomplete file was removed.

@@ -1,19 +1,19 @@
 //! Decides whether a target may be written, and collects every reason why not.
 //!
-//! Nothing is destroyed by surprise. A block device is refused if it is in use or holds data. The same applies to its
-//! partitions, its whole disk, and all devices built on these. A file is refused if iodyno did not create it. A refusal
-//! is lifted only by the target's own name ([`Confirm`]). Some refusals can't be lifted: the system disk, mounted file
-//! systems, active swap space, devices held exclusively, and targets that can't be written at all.
+//! A block device is refused if it is in use or holds data. The same applies to its partitions, its whole disk, and all
+//! devices built on these. A file is refused if iodyno did not create it. Only the target's own name lifts a refusal
+//! ([`Confirm`]). Some refusals can't be lifted: the system disk, mounted file systems, active swap space, devices held
+//! exclusively, and targets that can't be written at all.
 //!
 //! The content of a device, or of a file that iodyno made, is judged by its signatures and by samples
-//! ([`blank`](crate::blank)): only blank space and content that iodyno itself wrote may be overwritten.
+//! ([`blank`](crate::blank)). Only blank space and content that iodyno itself wrote may be overwritten.
 //!
-//! The other clients of an NBD export can't be seen from here: this machine has no mount of the export, and an
-//! exclusive open does not keep other clients out. So an export that holds any data at all is refused.
+//! An NBD export that holds any data is refused, even iodyno's own: other clients may use the export, and this machine
+//! can neither see them nor keep them out.
 //!
-//! Relations between devices come from sysfs and device numbers, never from comparing names, so that links, mapper
-//! aliases and partitions can't hide a mount. An exclusive open catches uses that sysfs can't show, such as mounts in
-//! other namespaces.
+//! Relations between devices come from sysfs and device numbers, never from comparing names, so links, mapper aliases
+//! and partitions can't hide a mount. An exclusive open reveals uses that sysfs can't show, such as mounts in other
+//! namespaces.
 
 mod elsewhere;
 mod erase;

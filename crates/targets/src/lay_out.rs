@@ -1,8 +1,8 @@
 //! Lay-out: writes every byte of a file once before measurement. Otherwise reads of unwritten blocks cost nothing, and
-//! the first writes pay for allocation.
+//! the first writes pay for allocation: a file that was only truncated or preallocated reads faster than the device
+//! below, and writes slower.
 //!
-//! A file that was only truncated or preallocated reads faster than the device below, and writes slower. Space is
-//! reserved first where the file system can: a shortage then shows before minutes of writing, and the file has fewer
+//! Space is reserved first if the file system supports this, so that a shortage shows at once and the file has fewer
 //! extents. If anything fails, or the caller stops, a new file is removed and an old one gets its length back.
 
 use core::ops::ControlFlow;

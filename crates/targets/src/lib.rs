@@ -1,15 +1,18 @@
 //! Names, inspects and guards real targets. No other crate of the workspace opens a target for writing.
 //!
 //! The steps, in order: [`TargetName::parse`], [`inspect`](inspect()), [`check_writable`], [`open`](open()),
-//! [`lay_out`](lay_out()). Each step takes the plain data of the previous one, so a command can stop at any of them
-//! (`iodyno check` stops at the third), and the findings go into the notebook unchanged.
+//! [`lay_out`](lay_out()). A command can stop after any step (`iodyno check` stops after the third). The result of each
+//! step is plain data for the notebook.
 //!
-//! In addition, [`purge`] erases a target, and [`writes_seen`] takes a fingerprint of all writes to a target, from
-//! which a later run learns whether another program has written since.
+//! In addition, [`purge`] erases a target. [`writes_seen`] takes a fingerprint of all writes to a target, which shows a
+//! later run whether another program has written since.
 //!
-//! **Invariants.** Nothing is opened for writing outside `open` and `scratch`. Only the target's own name lifts a
-//! refusal to write; nothing lifts a refusal to purge a target in use. Unsafe code is in `ioctl` alone. `/proc` and
-//! `/sys` are read through a [`SysRoot`], so that tests can simulate other machines.
+//! **Invariants**
+//!
+//! - Only `open` and `scratch` open a target for writing.
+//! - Only the target's own name lifts a refusal to write; nothing lifts a refusal to purge a target in use.
+//! - Only `ioctl` has unsafe code.
+//! - `/proc` and `/sys` are read through a [`SysRoot`], so that tests can simulate other machines.
 
 mod aligned;
 mod blank;

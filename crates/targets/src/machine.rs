@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::sysroot::{self, SysRoot};
 
-/// Limits that control groups impose on this process. Each is set by the process's own group or the nearest
-/// ancestor with such a limit.
+/// Limits that control groups impose on this process: for each resource, the setting of the nearest group that limits
+/// it, starting with the process's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupLimits {
     /// `cpu.max`: quota and period in µs, such as `200000 100000`.

@@ -28,7 +28,7 @@ const PREFIX: &str = "iodyno 1";
 /// Maximum bytes read from a sidecar. A valid sidecar has two short lines.
 const SIDECAR_BYTES_MAX: u64 = 4096;
 
-/// Mark by which iodyno recognises a file that it created. States how much of the file was written.
+/// Mark on a file that iodyno created, with the extent to which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "bytes")]
 pub enum Marker {

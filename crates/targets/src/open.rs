@@ -1,4 +1,5 @@
-//! Opens a target. No other module opens a target for writing, and this one does so only after the guard has agreed.
+//! Opens a target. Besides `scratch`, no other module opens a target for writing, and this one does so only after the
+//! guard has agreed.
 //!
 //! Another file can take the name between inspection and opening. So the open descriptor is compared with the
 //! inspection, and the guard checks again through the descriptor itself. Block devices are claimed with `O_EXCL`, and
@@ -37,7 +38,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// How to open a target: access, page cache, confirmed overwriting.
+/// Options for opening a target: access, page cache, confirmed overwriting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Whether to open the target for writing.

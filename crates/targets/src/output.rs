@@ -1,10 +1,11 @@
 //! Files that iodyno writes besides targets: reports, pictures, records, manual pages.
 //!
-//! An [`Output`] is checked before the work begins, and written afterwards. It must be a regular file. The bytes go to
-//! a temporary file in the same folder, which is renamed once complete. So a failure leaves no new file and keeps the
-//! old one. The folder is held open between check and writing, so that it can't be exchanged. All outputs are text, so
-//! an existing file is replaced only if it is text; an image, a notebook or an archive is kept. Symbolic links are
-//! followed and their target is checked, except another user's link in a shared folder.
+//! An [`Output`] is checked before the work begins, and written afterwards. The bytes go to a temporary file in the
+//! same folder, which is renamed once complete. A failure therefore leaves no new file and keeps the old one. The
+//! folder is held open between check and writing, so that it can't be exchanged.
+//!
+//! An output must be a regular file. All outputs are text, so an existing file is replaced only if it is text; an
+//! image, a notebook or an archive is kept. Symbolic links are followed, except another user's link in a shared folder.
 //!
 //! Pipes, terminals and `/dev/null` can lose nothing, so they are written directly. Opening a pipe without a reader
 //! fails at once.
@@ -388,8 +389,8 @@ pub(crate) fn remove_same_path(path: &Path, file: impl AsFd) -> Result<bool, Err
     remove_same(&folder, path.file_name().ok_or(Errno::INVAL)?, file)
 }
 
-/// Removes a file that this process created. Leaves the path alone unless it leads to a regular file that is
-/// empty or begins with `beginning`.
+/// Removes a file that this process created, if the path leads to a regular file that is empty or begins with
+/// `beginning`.
 pub fn remove_begun(path: &Path, beginning: &[u8]) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { return };
@@ -403,9 +404,8 @@ pub fn remove_begun(path: &Path, beginning: &[u8]) {
     }
 }
 
-/// Checks that a path can be used for a notebook, before SQLite opens it. A file at the path must be regular; there
-/// need not be one. Symbolic links are followed, and the path without links is returned. Does not check the file's
-/// content.
+/// Checks that a path can be used for a notebook, before SQLite opens it: the path leads to a regular file or to none.
+/// Returns the path with symbolic links resolved. Does not check the file's content.
 ///
 /// # Errors
 /// [`TargetError::BadOutput`] for anything else.

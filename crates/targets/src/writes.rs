@@ -1,11 +1,11 @@
-//! Fingerprint of all writes to a target, taken after iodyno's last write. It tells a later run whether another program
+//! Fingerprint of all writes to a target, taken after iodyno's last write. It shows a later run whether another program
 //! has written since then. Preconditioning takes hours, and stays valid only if no other program has written.
 //!
-//! For a device, the fingerprint has two counters: the kernel's counter of sectors written and discarded, which is
-//! exact but restarts at boot, and the device's own counter, which survives a restart but is coarse. For a file, it has
-//! inode, size and times. File systems and volume managers always write a little to the devices below, so writes of a
-//! small share of the target's size are tolerated there. A partition shares its flash with the rest of its disk, so the
-//! disk's counters are used.
+//! For a device, the fingerprint has two counters. The kernel's counter of sectors written and discarded is exact but
+//! restarts at boot. The device's own counter survives a restart but is coarse. A partition shares its flash with the
+//! rest of its disk, so the disk's counters are used. For a file, the fingerprint has inode, size and times. File
+//! systems and volume managers always write a little to the devices below, so writes of a small fraction of the
+//! target's size are tolerated there.
 //!
 //! A target whose writes are unknown counts as written. Two kinds of writes go undetected: writes to a file within the
 //! resolution of its timestamps (a few milliseconds) and, after a restart, writes of less than two units of a device's

@@ -1,8 +1,8 @@
 //! Access control of the web page: rules for the address, the `Host` and `Origin` fields, and the token.
 //!
-//! A page of another site can make a browser send requests to this server. It can't read the responses, and changes
-//! nothing: a POST needs this server's own `Origin`. A site whose name is made to resolve to this machine (DNS
-//! rebinding) is refused by its `Host`, or by the token, which its cookies lack.
+//! A page of another site can make a browser send requests to this server. It can't read the responses, and can't
+//! change anything, because a POST needs this server's own `Origin`. A site whose name resolves to this machine (DNS
+//! rebinding) is refused by its `Host`, or because its requests lack the token.
 
 use crate::http::{Method, Request};
 use sha2::{Digest as _, Sha256};

@@ -1,5 +1,5 @@
-//! A run in progress, read from the notebook, to which its process writes about once a second: rates, percentiles and
-//! latency buckets of each interval, the totals, and the verdicts so far.
+//! Rates, percentiles, latency buckets and verdicts of a run in progress, read from the notebook. The run's process
+//! writes there about once a second.
 //!
 //! An update reads only new intervals, whatever the length of the run, and several clients share it.
 

@@ -1,8 +1,8 @@
 //! The FUSE protocol: turns requests of the kernel into operations on folders.
 //!
-//! All changes pass through one kernel, so names, attributes and pages stay valid in its cache until it changes them
-//! itself. There is neither readahead nor write-back caching: each page is requested when it is first read, and each
-//! write arrives when it is made.
+//! The kernel may cache names, attributes and pages until it changes them itself, since all changes pass through it.
+//! There is neither readahead nor write-back caching: each page is requested when it is first read, and each write
+//! arrives when it is made.
 
 use super::directory::Entry;
 use super::node::{Folder, NewAttributes};

@@ -13,8 +13,8 @@ pub enum Item {
         /// Number of the page in the file, from 0.
         number: u64,
     },
-    /// Content of a page and of all later ones. Used when a truncation overwrites them; reads are passed page by
-    /// page.
+    /// Content of a page and of all later pages of a file. Only overwritten, by a change of size or for a new file;
+    /// reads pass each page separately.
     PagesFrom {
         /// File that contains the pages.
         node: NodeId,
@@ -45,11 +45,11 @@ pub enum Access {
     Overwrite,
 }
 
-/// Observer of a folder's tree, which may change a part of the tree just before it is used.
+/// Observer of a folder's tree, which may set the content of a part just before its first use.
 ///
-/// `before` is called with the folder locked, before the operation looks at the item. It may change the value of that
-/// item, but of none passed to it earlier: the kernel caches names, attributes and pages until it changes them
-/// itself. Most items are therefore passed once, when a program first uses them.
+/// `before` is called for each item that an operation uses, with the folder locked. In the first call with an item, it
+/// may change the item's value in the tree. In later calls it must not, because the kernel may have cached the value
+/// (names, attributes and pages). Due to this cache, most items are passed only once.
 ///
 /// | operation | calls |
 /// |---|---|

@@ -1,7 +1,8 @@
-//! Linux native asynchronous I/O by raw system calls, for hosts and containers where io_uring is
-//! disabled, and for targets whose io_uring requests the kernel would hand to worker threads. Completions
-//! are read, without a system call, from the ring that the kernel maps for the context; its layout has
-//! been stable since 2.6, and its magic number is checked.
+//! Linux native asynchronous I/O by raw system calls. Serves hosts and containers where io_uring is disabled, and
+//! targets whose io_uring requests the kernel would hand to worker threads.
+//!
+//! Completions are read, without a system call, from the ring that the kernel maps for the context. The ring's magic
+//! number is checked; its layout has been stable since Linux 2.6.
 
 use super::{About, Engine, Facts, FileMedium, Seat, Wait, range_ops};
 use crate::memory::Buffers;
@@ -72,7 +73,7 @@ pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// The libaio engine of one worker.
+/// Linux native asynchronous I/O for one worker.
 #[derive(Debug)]
 pub struct LibaioEngine<'a> {
     medium: FileMedium,

@@ -1,4 +1,4 @@
-//! Media: open storage in the form that engines use, each with the choice of its engine.
+//! Media: open storage, each with the engine that executes its operations.
 
 use super::live::CompletionHandle;
 use super::nbd::NbdMedium;
@@ -17,7 +17,7 @@ pub struct FileMedium {
     pub fd: Arc<OwnedFd>,
     /// Length of the addressable part of the file or device, bytes.
     pub capacity_bytes: u64,
-    /// True for a block device, on which trim and write-zeroes use other system calls than on a file.
+    /// True for a block device, whose system calls for trim and write-zeroes differ from those of a file.
     pub is_block_device: bool,
     /// Required alignment of buffers in memory, bytes.
     pub memory_align_bytes: u32,

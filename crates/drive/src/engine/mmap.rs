@@ -1,9 +1,9 @@
-//! Load and store on a mapping of the target: the access of a program that maps its data, also on DAX
-//! file systems and persistent memory (there with MAP_SYNC, so that a flushed store is durable).
+//! Loads and stores on a mapping of the target, as by a program that maps its data. On DAX file systems and persistent
+//! memory the mapping has MAP_SYNC, so that a flushed store is durable.
 //!
-//! A mapping has no error returns: a medium error or a truncated file raises SIGBUS. The engine
-//! installs a handler that puts a page of zeroes under the faulting address and records the fault,
-//! so that the operation counts as failed and the process survives.
+//! A mapping has no error returns: a medium error or a truncated file raises SIGBUS. The engine installs a handler that
+//! puts a page of zeroes under the faulting address and records the fault. The operation then counts as failed, and the
+//! process survives.
 
 use super::{About, Engine, Facts, FileMedium, Seat, Wait, negative_errno, range_ops};
 use crate::memory::Buffers;
@@ -73,7 +73,7 @@ pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// The mmap engine of one worker.
+/// Loads and stores on a mapping of the target, for one worker.
 #[derive(Debug)]
 pub struct MmapEngine<'a> {
     medium: FileMedium,

@@ -1,12 +1,17 @@
-//! The interface of an engine: takes operations and returns completions. The worker owns the loop and takes the
-//! timestamps; an engine only moves bytes.
+//! The interface of an engine, which executes operations and returns completions. The worker owns the loop and takes
+//! the timestamps.
 //!
-//! One iteration of the loop: `queue` each operation into its slot, `turn` once (submits them and waits as requested;
-//! occasionally preceded by `submit`, which is then timestamped separately), `drain` the completions. An engine never
-//! allocates, locks, logs or formats in these calls.
+//! In one iteration of the loop, the worker calls:
 //!
-//! An engine is a file of this folder: its properties (`ABOUT`), its set-up for a worker (`run`), and its
-//! implementation of [`Engine`]. It is registered here, in [`EngineKind`] and, if it works on files, [`FileEngine`].
+//! 1. `queue` for each operation, with the number of its buffer;
+//! 2. in some iterations `submit`, to take a timestamp between submission and wait;
+//! 3. `turn`, which submits queued operations and waits as requested;
+//! 4. `drain`, which returns the completions.
+//!
+//! An engine never allocates, locks, logs or formats in these calls.
+//!
+//! Each engine has a file in this folder with its properties (`ABOUT`), its set-up for a worker (`run`) and its
+//! implementation of [`Engine`]. [`EngineKind`] lists all engines, and [`FileEngine`] those that work on files.
 
 pub mod libaio;
 pub mod live;
@@ -29,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 
-/// How long one call of [`Engine::turn`] may block.
+/// Maximum time for which one call of [`Engine::turn`] may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Return immediately.
@@ -301,7 +306,7 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// Engine options that a user may set.
+/// Options of io_uring; other engines have none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineOptions {
     /// io_uring: poll for completions (IORING_SETUP_IOPOLL) instead of waiting for interrupts.

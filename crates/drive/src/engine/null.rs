@@ -13,7 +13,7 @@ pub(super) fn run(seat: impl Seat) {
     seat.run(&mut engine, None, Facts::new());
 }
 
-/// The null engine of one worker.
+/// Engine without storage, for one worker.
 #[derive(Debug)]
 pub struct NullEngine {
     done: Vec<(u32, i32)>,

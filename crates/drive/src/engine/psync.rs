@@ -1,5 +1,5 @@
-//! pread and pwrite: one system call per I/O, one I/O at a time. The leanest engine for a target
-//! whose work is done in the caller (page cache, tmpfs, zram, pmem), and the reference for depth 1.
+//! pread and pwrite: one system call per I/O, one I/O at a time. The engine with the least overhead if the calling
+//! thread does the target's work (page cache, tmpfs, zram, pmem), and the reference for depth 1.
 
 use super::{About, Engine, Facts, FileMedium, Seat, Wait, negative_errno, range_ops};
 use crate::memory::Buffers;
@@ -16,7 +16,7 @@ pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// The psync engine of one worker.
+/// Engine with one pread or pwrite per operation, for one worker.
 #[derive(Debug)]
 pub struct PsyncEngine<'a> {
     medium: FileMedium,

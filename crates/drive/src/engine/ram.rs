@@ -1,6 +1,6 @@
-//! The in-process RAM disk: an operation is a copy between a region of memory and the slot's buffer, done by the
-//! submitter itself. It scales with threads. Queue depth only makes the next address known early, so that its
-//! first cache lines are prefetched while the present block is copied.
+//! The in-process RAM disk: an operation copies between a region of memory and the operation's buffer, in the thread
+//! that submits it. It scales with threads. With a queue depth above 1 the next address is known early, so its first
+//! cache lines are prefetched during the present copy.
 
 use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::{Buffers, Region};
@@ -48,7 +48,7 @@ pub(super) fn run(region: &Arc<Region>, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// The ram engine of one worker.
+/// Engine that copies to and from a region of memory, for one worker.
 #[derive(Debug)]
 pub struct RamEngine<'a> {
     region: Arc<Region>,

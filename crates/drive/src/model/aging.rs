@@ -1,8 +1,9 @@
-//! Aging of emulated flash devices before a cell: the cell's own workloads write to the devices' flash translation
-//! map, in no simulated time, until they have written the capacity a given number of times. Needed for workloads whose
+//! Aging of emulated flash devices before a cell: the cell's own workloads write to the devices' flash translation map,
+//! in no simulated time, until they have written the capacity a given number of times. Needed for workloads whose
 //! steady state has no closed form: skewed or zoned writes, and data that is never rewritten.
 //!
-//! The operations are those of the workers' sources, which continue in the cell. Workers in open loop take no part.
+//! Aging takes its operations from the workers' sources; the cell then continues with the next ones. Workers in open
+//! loop take no part.
 
 use super::worker::Worker;
 use crate::plan::{CellPlan, DriveError};

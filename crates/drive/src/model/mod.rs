@@ -1,18 +1,18 @@
-//! A cell on emulated storage, in virtual time: one thread runs all workers of all targets on one machine. Nothing
-//! waits for a clock: time jumps to the next completion, or to the next time at which a worker is due, whichever is
-//! earlier.
+//! A cell on emulated storage, in virtual time: one thread runs all workers of all targets on one machine. Virtual time
+//! jumps to the next completion, or to the next time at which a worker is due, whichever is earlier.
 //!
 //! Sources, recorders and the resulting cells are those of real targets. The differences:
 //!
 //! * Workers of a target share one recorder, since they never record at the same time.
 //! * The machine reports when an operation was handed over. That may be later than its submission, because the
 //!   generator's core is part of the emulated host and may be busy.
-//! * Each completion is recorded when it occurs, so stamps are exact.
+//! * Each completion is recorded when it occurs, so timestamps are exact.
 //! * No bytes move, so nothing is verified. The CPU time of the simulation is not a result of the cell.
-//! * Each of several targets has its own random streams, derived from the run's seed. Equal streams would issue the
-//!   same operations at the same instants of virtual time on all targets.
-//! * Operations in flight at the end of the window belong to no cell; a carried machine finishes them first.
-//! * A cell may end before its time limit, once its figures are shown to be steady (`settle.rs`). Its window then has
+//! * Each target has its own random streams, derived from the run's seed. With equal streams, all targets would get the
+//!   same operations at the same instants of virtual time.
+//! * Operations in flight at the end of the window belong to no cell; a machine that continues in another cell finishes
+//!   them first.
+//! * A cell may end before its time limit, once its results are shown to be steady (`settle.rs`). Its window then has
 //!   the elapsed length, and a fact states the early end.
 
 mod aging;
@@ -77,7 +77,7 @@ pub struct Modelled {
     pub machine: Machine,
     /// Activity of the machine's components in the measured window.
     pub usage: Snapshot,
-    /// Number of completed operations, including failed ones and those during the ramp.
+    /// Number of completed operations, including failed ones and the ramp.
     pub completions: u64,
     /// CPU time of this thread for the simulation, ns. Excludes the creation of the machine.
     pub cpu_ns: u64,

@@ -1,20 +1,18 @@
-//! Early end of a cell in virtual time: it may end before its time limit once its measurements are
-//! shown to be steady and precise enough.
+//! Early end of a cell in virtual time: it may end before its time limit once its measurements are shown to be steady
+//! and precise enough.
 //!
-//! The window is divided into batches of equal length, each with its number of operations and the sum
-//! of their latencies, over all targets. The first check is at `batches_min` batches, the second at
-//! 1.5 times and the third at twice that number, where neighbours are merged in pairs and the count
-//! starts again. So the checks are at windows of 1, 1.5, 2, 3, 4, 6, … times the shortest, however
-//! long the limit is, and cost next to nothing. (Checking a random walk at every step would find an
-//! instant at which it seems precise; few checks keep that risk small. The tests measure the remaining
-//! risk.)
+//! The window is divided into batches of equal length, each with its number of operations and the sum of their
+//! latencies, over all targets. Checks are made at `batches_min` batches and at 1.5, 2, 3, 4, 6, … times that window.
+//! At 2, 4, 8, … times, pairs of batches are merged, so the number of batches and the cost stay small. Few checks also
+//! make it unlikely that a random walk seems precise at one of them; the tests measure the remaining risk.
 //!
-//! The cell may end if, for the rate and for the mean latency alike:
+//! The cell may end if both the rate and the mean latency meet these conditions:
 //!
-//! * the 95 % confidence interval of the mean, by batch means ([`batch`]), has at most the requested half width, a
-//!   share of the mean, and the batch means are independent;
-//! * the trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that share,
-//!   the level has no break, and a swing has been seen ten times.
+//! * The 95 % confidence interval of the mean, by batch means ([`batch`]), has at most the requested half width, a
+//!   fraction of the mean, and the batch means are independent.
+//! * The trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that fraction.
+//! * The level has no break.
+//! * An oscillation, if any, was observed for ten periods.
 //!
 //! In addition, a batch must last at least as long as an operation. Otherwise all batch means would still depend on the
 //! start.

@@ -1,11 +1,11 @@
-//! Warm-up of a cell in virtual time: the workload runs until the fill of buffers and caches has stopped rising or
-//! falling. Only then does the ramp begin.
+//! Warm-up of a cell in virtual time: the workload runs until buffers and caches stop filling or draining. Only then
+//! does the ramp begin.
 //!
-//! A buffer or cache is at rest if its net gain is less than [`NET_SHARE_MAX`] of the bytes written to it, over the
-//! second half of the time so far. Checks are at doubling times: a buffer that takes minutes to fill is followed for
-//! minutes, an SSD's buffer for some hundredths of a second. The caches of disks, which may take hours, are filled
-//! directly if writes are uniformly random. The limit is a number of events rather than a time, so that the result is
-//! the same on every machine.
+//! A buffer or cache has settled if its net gain over the second half of the elapsed time is less than
+//! [`NET_SHARE_MAX`] of the bytes written to it. Checks are made at doubling times, so the warm-up lasts some
+//! hundredths of a second for an SSD's buffer, and minutes for a buffer that takes minutes to fill. The caches of
+//! disks, which may take hours, are filled directly if writes are uniformly random. The limit is a number of events
+//! rather than a time, so that the result is the same on every machine.
 
 use crate::plan::{CellPlan, active_range};
 use iodyno_emulate::spec::Kind;

@@ -1,10 +1,20 @@
 //! Map of the latest write to each unit of a target, which one run passes on to the next, and its encoding as bytes.
 //!
-//! The bytes, before zlib compression (of a map over 4 MiB, each 4 MiB separately): magic number; length of a unit
-//! (4 bytes); number of units (8); stamp of an unfinished run, or 0 (8); number of writers (1); 1 if a second column
-//! follows (1); the writers' stamps, ascending (8 each); a column of acknowledged writes; a column of durable writes,
-//! if different. A column begins with the writer of each unit (1 byte each; from 1, 0 for unknown). The lowest bytes of
-//! all generations follow, then all second, third and fourth bytes. Integers are little-endian.
+//! The bytes are compressed by zlib; if there are more than 4 MiB, each 4 MiB separately. Integers are little-endian.
+//! Uncompressed, the map consists of:
+//!
+//! 1. magic number;
+//! 2. length of a unit, 4 bytes;
+//! 3. number of units, 8 bytes;
+//! 4. stamp of an unfinished run, or 0, 8 bytes;
+//! 5. number of writers, 1 byte;
+//! 6. 1 if a second column follows, else 0, 1 byte;
+//! 7. the writers' stamps, ascending, 8 bytes each;
+//! 8. a column of acknowledged writes;
+//! 9. a column of durable writes, if different.
+//!
+//! A column begins with the writer of each unit (1 byte each: its number from 1, or 0 for unknown). The lowest bytes of
+//! all generations follow, then all second, third and fourth bytes.
 
 use iodyno_units::verifiable::WriteId;
 

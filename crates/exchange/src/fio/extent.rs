@@ -23,7 +23,7 @@ fn share(fraction: f64) -> Edge {
     Edge::Share(Percent::from_fraction(fraction))
 }
 
-/// How the clones of a job divide the target.
+/// Division of the target among the clones of a job.
 struct Clones {
     /// Number of adjacent parts that the clones use together as one range.
     parts: u64,

@@ -440,7 +440,7 @@ const HONOURED: &[&str] = &[
     "rw_sequencer",
 ];
 
-/// How an option of a job is treated.
+/// Treatment of a job's option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The option is supported: another module interprets it.

@@ -59,7 +59,7 @@ pub(super) struct Divided {
 }
 
 impl<'a> Logs<'a> {
-    /// `averaged_ms`: value of `log_avg_msec` or `log_hist_msec`; 0: not set.
+    /// Collects the logs of one job. `averaged_ms`: value of `log_avg_msec` or `log_hist_msec`; 0: not set.
     ///
     /// # Errors
     /// A damaged row.

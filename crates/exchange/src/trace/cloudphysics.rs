@@ -69,7 +69,7 @@ fn number(record: &[u8], at: usize, len: usize) -> u64 {
     record[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What a SCSI command does: transfer data, flush, or something else.
+/// Action of a SCSI command: transfer data, flush, or something else.
 enum Command {
     Data(OpKind),
     Flush,

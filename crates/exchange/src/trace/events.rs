@@ -2,17 +2,18 @@
 //! `perf script`.
 //!
 //! ```text
-//!   fio-1234    [003] .....   675.000012: block_rq_issue: 8,0 W 4096 () 2048 + 8 none,0,0 [fio]
-//!   fio  1234 [003]   675.000012: block:block_rq_complete: 8,0 W () 2048 + 8 none,0,0 [0]
+//! fio-1234    [003] .....   675.000012: block_rq_issue: 8,0 W 4096 () 2048 + 8 none,0,0 [fio]
+//! fio  1234 [003]   675.000012: block:block_rq_complete: 8,0 W () 2048 + 8 none,0,0 [0]
 //! ```
 //!
-//! Columns are read from the time on: seconds, event, device, RWBS, bytes (issues only), command, sector + sectors,
-//! and last the process or the error. Operations are `block_rq_issue` events. With `--action queue`, the default, they
-//! are `block_bio_queue` events instead if the first such event is of that kind. Completions are `block_rq_complete`
+//! Columns are read from the time on: seconds, event, device, RWBS, bytes (issues only), command, sector + sectors, and
+//! last the process or the error.
+//!
+//! An operation is either a `block_bio_queue` event or a `block_rq_issue` event. With `--action queue`, the default,
+//! the kind of which an event comes first counts; otherwise `block_rq_issue` does. Completions are `block_rq_complete`
 //! events, and for queued operations also `block_bio_complete`.
 //!
-//! Source: `TP_printk` of each event in Linux's `include/trace/events/block.h`, without and with priorities (from
-//! 6.8).
+//! Source: `TP_printk` of each event in Linux's `include/trace/events/block.h`, without and with priorities (from 6.8).
 
 use super::blkparse::is_error;
 use super::fields::{Clock, decimal};

@@ -4,9 +4,9 @@
 //! ```text
 //! iodyno trace 1
 //! t 0 scratch:                 target: number, name
-//! o 1200 0 0 7 w 4096 4096 0   operation: ns, target, worker, its number there, kind, offset, length, forced
-//! c 81000 0 0 7                completion: ns, target, worker, the operation's number
-//! end 1                        operations
+//! o 1200 0 0 7 w 4096 4096 0   operation: ns, target, worker, number, kind, offset, length, forced (FUA)
+//! c 81000 0 0 7                completion: ns, target, worker, number of the operation
+//! end 1                        number of operations
 //! ```
 
 use super::sink::Traced;

@@ -1,5 +1,5 @@
-//! Buffers for direct I/O, aligned as the target requires. Large ones use huge pages: a read into 4 KiB pages has one
-//! segment per page, disks accept few segments at a time, and virtual disks take longer for each.
+//! Buffers for direct I/O, aligned as the target requires. Large ones use huge pages, because a read into 4 KiB pages
+//! has one segment per page: disks limit the number of segments, and virtual disks take longer for each.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};

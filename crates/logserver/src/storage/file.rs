@@ -19,6 +19,8 @@ pub struct FileStorage {
 }
 
 impl FileStorage {
+    /// Creates storage on an open target, which stays claimed until the storage is dropped.
+    ///
     /// # Errors
     /// The target's descriptor can't be duplicated.
     pub fn new(opened: Opened) -> io::Result<Self> {

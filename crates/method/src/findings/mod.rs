@@ -31,7 +31,6 @@ pub use within_cell::Stalls;
 /// Results of a run of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
-    /// Name of the method.
     pub method: String,
     /// One-line description of the method.
     pub about: String,

@@ -19,10 +19,10 @@ const EDGE_SHARE_MIN: f64 = 0.5;
 pub struct RateSearchFinding {
     /// Latency limit, as text.
     pub limit: String,
-    /// Kinds of operation that occurred and to which the limit applies.
+    /// Kinds of operation that the limit covers, without those that did not occur.
     #[serde(serialize_with = "kinds::names")]
     pub covers: Vec<OpKind>,
-    /// Latency metric to which the limit applies.
+    /// Latency metric of the limit, such as p99.
     #[serde(skip)]
     pub metric: Metric,
     /// Capacity: rate of the closed-loop measurement, operations per second.
@@ -57,8 +57,7 @@ pub struct RateSearchFinding {
 }
 
 impl RateSearchFinding {
-    /// Latency of one kind of operation at a tried rate, ns, in the metric to which the limit applies; `None` with
-    /// too few samples.
+    /// Latency of one kind of operation at a tried rate, ns, in the limit's metric; `None` with too few samples.
     pub fn of_kind(&self, probe: &Probe, kind: OpKind) -> Option<f64> {
         let of = probe.kinds.iter().find(|of| of.kind == kind)?;
         of.response_time.get(self.metric.quantity)
@@ -149,7 +148,7 @@ pub struct Probe {
     pub offered_iops: Option<f64>,
     /// Completed operations of all kinds per second.
     pub iops: f64,
-    /// Latency in the metric to which the limit applies, ns; `None` with too few samples.
+    /// Latency in the limit's metric, ns; `None` with too few samples.
     pub latency_ns: Option<f64>,
     /// 95 % confidence interval of the latency; `None` for a mean, or with too few samples.
     pub within: Option<Within>,

@@ -34,12 +34,12 @@ pub struct Load {
     pub ceilings: Vec<String>,
     /// Latency ceilings: text such as `p99 ≤ 1 ms`, and the maximum in ns.
     pub limits: Vec<(String, f64)>,
-    /// Best point among those that meet all latency ceilings; its indices refer to [`Self::points`].
+    /// Best point that meets all latency ceilings. Indices refer to [`Self::points`].
     pub optimum: Optimum,
     /// Indices in [`Self::points`] of the points statistically indistinguishable from the best one, because the 95 %
     /// confidence intervals of their IOPS overlap. Without ceilings, the best one is the point of highest IOPS.
     pub ties: Vec<usize>,
-    /// Indices in [`Self::points`] of the points whose IOPS exceed those of all points with fewer outstanding I/Os.
+    /// Indices in [`Self::points`] of the points that achieve more IOPS than every point with fewer outstanding I/Os.
     pub outside: Vec<usize>,
     /// Description of the limit outside the device that determined the highest IOPS; `None` if none is known or
     /// inferred.
@@ -47,8 +47,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// States that a limit outside the device, not the device, determines the curve's knee; `None` without such a
-    /// limit.
+    /// Sentence about the limit outside the device that determines the curve's knee; `None` without such a limit.
     pub fn limited(&self) -> Option<String> {
         let limit = self.limited_by.as_ref()?;
         Some(format!(

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub struct Table {
     /// Names of the axes, outermost first.
     pub axes: Vec<String>,
-    /// Rows, one per point, in the order in which the grid was written.
+    /// One row per point, in the order of the grid's definition.
     pub rows: Vec<Row>,
 }
 
@@ -25,7 +25,7 @@ pub struct Table {
 pub struct Row {
     /// Value of the point on each axis, as text.
     pub at: Vec<String>,
-    /// Number of valid cells from which the results were computed.
+    /// Number of valid cells behind the results.
     pub n: usize,
     /// Reason why the point was skipped; `None` if it was measured.
     pub skipped: Option<String>,
@@ -79,15 +79,15 @@ impl Table {
 }
 
 impl Table {
-    /// Kinds of operation whose latencies must be shown separately, because a point has several kinds; otherwise
-    /// empty.
+    /// Kinds of operation, if a point has several, so that their latencies must be shown separately. Empty if every
+    /// point has one kind.
     pub fn kinds_apart(&self) -> Vec<OpKind> {
         kinds_apart(self.rows.iter())
     }
 }
 
-/// Kinds of operation in `rows` whose latencies must be shown separately, because a row has several kinds; otherwise
-/// empty.
+/// Kinds of operation in `rows`, if a row has several, so that their latencies must be shown separately. Empty if every
+/// row has one kind.
 pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
     let (mut all, mut has_several) = (BTreeSet::new(), false);
     for row in rows {

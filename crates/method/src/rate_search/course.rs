@@ -1,13 +1,12 @@
 //! Course of a search for the highest rate that meets a latency limit: outcomes so far, and the next rate to try.
 //!
-//! A measurement is a sample: near the highest rate, the next one at the same rate may differ, and far below it a
-//! stall may spoil one. A search on real storage starts below a measured capacity, and two of three measurements
-//! decide a rate ([`Course::below`]). A simulation repeats exactly, so one decides. A search in virtual time may
-//! start from a rate that meets the limit, and raises it until one fails ([`Course::above`]). Both then bisect to the
-//! same precision.
+//! Measurements on real storage vary, so two of three decide a rate; the search starts below a measured capacity
+//! ([`Course::below`]). A simulation repeats exactly, so one measurement decides. A search in virtual time may start
+//! from a rate that meets the limit, and raises it until one fails ([`Course::above`]). Both then bisect to the same
+//! precision.
 
-/// Precision of the result. The search ends when the highest rate that met the limit and the lowest that missed it
-/// differ by at most this fraction of the former.
+/// Precision of the result. The search ends when the highest rate that met the limit (H) and the lowest that missed it
+/// differ by at most this fraction of H.
 pub const PRECISION_SHARE: f64 = 0.02;
 /// Fraction of the capacity below which no rate is tried.
 const LEAST_SHARE: f64 = 0.001;

@@ -1,5 +1,5 @@
-//! Patterns of LIKE, split at their `%`. The segments between them are searched for from left to right, each at its
-//! earliest match. A segment always matches the same number of characters, so no backtracking is needed.
+//! Patterns of LIKE, split at each `%`. The segments are searched for from left to right, each at its earliest match. A
+//! segment always matches the same number of characters, so no backtracking is needed.
 
 use super::{Effort, TooCostly};
 use core::fmt;

@@ -77,7 +77,7 @@ pub enum Reply<'a> {
         /// The message that set the value, with its publisher set to 0.
         message: Message<'a>,
     },
-    /// End of a snapshot.
+    /// End of a snapshot; all current values were sent.
     SnapshotEnd {
         /// Number of values in the snapshot.
         count: u64,

@@ -1,5 +1,5 @@
-//! Current values by key, in blocks (leaves) that are shared with snapshots: a snapshot holds a reference to each leaf,
-//! and a change to a shared leaf first copies the leaf.
+//! Current values by key, in blocks (leaves) shared with snapshots. A snapshot holds a reference to each leaf; a change
+//! to a shared leaf first copies it.
 
 use super::Value;
 use core::ops::Bound;

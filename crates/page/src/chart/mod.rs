@@ -1,9 +1,11 @@
 //! Draws figures as SVG, and describes them for the page's script, which zooms them.
 //!
-//! The picture is complete without a script: axes, legend, labels, a title and a description for screen readers.
-//! Elements that a script zooms are in `<g class="zoom">` inside a clipped group, with strokes that keep their width.
-//! Series that a script hides are in `<g class="series sN" data-series="N">`, where N is the index of the name in the
-//! legend. Nothing here depends on the source of the data.
+//! The picture is complete without a script: axes, legend, labels, a title and a description for screen readers. Two
+//! kinds of element have classes for the script:
+//!
+//! - `<g class="zoom">`, inside a clipped group, contains what the script zooms, with strokes that keep their width.
+//! - `<g class="series sN" data-series="N">` contains a series that the script can hide. N is the index of its name in
+//!   the legend.
 //!
 //! Equal figures give equal bytes. Coordinates have at most one decimal.
 

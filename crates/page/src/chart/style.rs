@@ -2,7 +2,8 @@
 //!
 //! Series have the colours of Okabe and Ito, which colour-blind readers can distinguish, with yellow, orange and sky
 //! blue darkened on a light background; dashes distinguish them as well. The ramp of heat maps is viridis: higher
-//! values are darker on a light background and lighter on a dark one. `--iN` is a colour for text on `--hN`.
+//! values are darker on a light background and lighter on a dark one. `--hN` is colour N of the ramp, and `--iN` a
+//! colour for text on it.
 
 use std::sync::LazyLock;
 

@@ -15,7 +15,7 @@ impl Lines {
         Self { style, text: String::new() }
     }
 
-    /// Capabilities of the terminal for which the text is written.
+    /// Capabilities of the terminal.
     pub const fn style(&self) -> Style {
         self.style
     }

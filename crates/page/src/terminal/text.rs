@@ -20,11 +20,11 @@ pub enum Role {
     Bold,
     /// Labels and secondary text, dimmed.
     Dim,
-    /// Errors, in red.
+    /// Errors.
     Red,
-    /// Warnings, in yellow.
+    /// Warnings.
     Yellow,
-    /// Successes, in green.
+    /// Successes.
     Green,
 }
 

@@ -197,7 +197,7 @@ fn all_virtual(pairs: &[[Entry; 2]]) -> bool {
     pairs.iter().flatten().flat_map(Entry::cells).all(|c| c.evidence.virtual_time)
 }
 
-/// Returns warnings about conditions that differ and about sides whose runs were not interleaved in time.
+/// Adds warnings about conditions that differ, and about sides whose runs were not interleaved in time.
 pub(super) fn remarks(
     runs: &[&[Run]; 2],
     pairs: &[[Entry; 2]],

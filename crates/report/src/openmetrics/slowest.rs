@@ -1,5 +1,4 @@
-//! Exemplars of a cell's latency histograms: per bucket, the slowest operation that was also the slowest of its
-//! interval.
+//! Exemplars of a cell's latency histograms. Of the slowest operations of all intervals, each bucket shows the slowest.
 
 use iodyno_measure::exposition::{Exemplars, labels};
 use iodyno_measure::{Cell, Interval};

@@ -1,4 +1,4 @@
-//! Sections for runs without a method (curves, course over time and repeats of the cells), and the table of all cells,
+//! Sections of reports on runs without a method: curves, cells over time, and repeats. Also the table of all cells,
 //! which every report has.
 
 use super::distribution::{self, of_cells};

@@ -38,7 +38,7 @@ pub struct Options {
     /// Whether to additionally draw grids of two axes as three-dimensional columns, as in SNIA's test
     /// specification.
     pub columns: bool,
-    /// Whether to omit the embedded runs, without which no data can be read back from the page.
+    /// True omits the embedded runs; `import` can then read no run from the page.
     pub without_data: bool,
     /// Whether the document will be converted to Markdown or CSV, which can't embed runs.
     pub is_text: bool,

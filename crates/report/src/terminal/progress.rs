@@ -7,7 +7,7 @@ use iodyno_units::human;
 /// State of a run in progress, for the live line on the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
-    /// Name of the current cell, of which at most 28 columns are shown.
+    /// Name of the current cell, cut to 28 columns.
     pub cell: &'a str,
     /// Number of the current cell, from 1.
     pub index: usize,

@@ -1,4 +1,5 @@
-//! The thresholds of a run and their outcomes, failed ones first, then those that are held but close.
+//! Lists the thresholds of a run with their outcomes: first those that failed, then those that were met by a small
+//! margin.
 
 use crate::thresholds::{close, outcomes};
 use iodyno_measure::Threshold;

@@ -14,8 +14,8 @@ pub struct KindAccount {
     pub summary: KindSummary,
     /// Mean time in each phase, in the order of the I/O path. Phases without time are left out.
     pub phases: Vec<PhaseAccount>,
-    /// Mean number of flash pages per read, if a read fetches several in parallel and `phases` describe single
-    /// pages; otherwise None.
+    /// Mean number of flash pages per read, if reads fetch several pages in parallel. `phases` then describe a single
+    /// page. None: `phases` describe whole operations.
     pub pages: Option<f64>,
     /// Mean service time that belongs to no phase, ns; 0 if the phases describe single pages.
     pub beyond_ns: f64,
@@ -81,8 +81,8 @@ pub struct LevelAccount {
     pub kind: OpKind,
     /// Operations of this kind per second, summed over all components of the level.
     pub rate_iops: f64,
-    /// Mean number of flash pages per read, if a read fetches several in parallel and `phases` describe single
-    /// pages; otherwise None.
+    /// Mean number of flash pages per read, if reads fetch several pages in parallel. `phases` then describe a single
+    /// page. None: `phases` describe whole operations.
     pub pages: Option<f64>,
     /// Mean time of an operation in each phase. Phases without time are left out.
     pub phases: Vec<PhaseAccount>,

@@ -1,12 +1,12 @@
 //! Explains an emulated system: the properties of its devices, and for a workload the latency breakdown and the
 //! limiting resource. Nothing is stored, since the same system, workload and seed always give the same results.
 //!
-//! | file | contents |
+//! | file | task |
 //! |---|---|
-//! | `simulate` | one cell in virtual time, with the counters of the machine's parts in its window |
-//! | `account` | phases, utilizations and saturation rates, computed from the counters |
-//! | `limit` | the limiting resource, and a sentence that names it |
-//! | `device` | the properties that follow from a device's parameters |
+//! | `simulate` | simulates one cell, and counts the activity of the machine's parts in its window |
+//! | `account` | computes phases, utilizations and saturation rates from the counters |
+//! | `limit` | finds the limiting resource, and names it in a sentence |
+//! | `device` | derives properties from a device's parameters |
 
 mod account;
 mod device;

@@ -85,8 +85,8 @@ impl Load {
         limits.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Time for which full burst credits of each of `volumes` equal volumes last under the load, s; infinite if they
-    /// never run out.
+    /// Time until full burst credits run out if the load is spread over `volumes` equal volumes, s; infinite if they
+    /// never do.
     pub fn burst_s(&self, limits: &[Limit], volumes: u32) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref()?;

@@ -1,13 +1,13 @@
 //! Finds the cheapest cloud volumes that meet a demand, by a formula of their rate limits, and confirms them by
 //! simulation.
 //!
-//! | module | contents |
+//! | module | task |
 //! |---|---|
-//! | `load` | the load on rate limits |
-//! | `prices` | prices of volumes |
-//! | `instance` | instances whose limits the volumes share |
-//! | `search` | the cheapest volumes of a class |
-//! | `answer` | the answer as text and as a document |
+//! | `load` | computes the load on rate limits |
+//! | `prices` | reads the prices of volumes |
+//! | `instance` | holds the limits that an instance sets on its volumes |
+//! | `search` | finds the cheapest volumes of a class |
+//! | `answer` | formats the answer as text and JSON |
 
 mod answer;
 #[cfg(test)]
@@ -77,8 +77,8 @@ impl Offer {
         of_volumes.max(load.utilisation(self.shared(), 1, false))
     }
 
-    /// Time for which full burst credits of the volumes and the instance last under a load, s; infinite if they never
-    /// run out.
+    /// Time until full burst credits of the volumes and the instance run out under a load, s; infinite if they never
+    /// do.
     pub fn burst_s(&self, load: &Load) -> f64 {
         let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
         of_volumes.min(load.burst_s(self.shared(), 1))
@@ -89,7 +89,7 @@ impl Offer {
         self.volumes.limits.iter().chain(self.shared()).any(|limit| limit.credits.is_some())
     }
 
-    /// Name of the emulated target with these volumes. With `long_run`, its burst credits are used up at the start.
+    /// Name of the emulated target with these volumes. With `long_run`, the volumes start without burst credits.
     pub fn target(&self, long_run: bool) -> String {
         let credits = (long_run && self.has_credits()).then_some(StartCredits::LastFor(0));
         let Volumes { class, count, options, .. } = &self.volumes;
@@ -121,8 +121,8 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// No size and rates of up to [`VOLUMES_MAX`] volumes have a price and meet the demand, by formula and in
-    /// simulation.
+    /// No size and rates that have a price meet the demand, by formula and in simulation, even with [`VOLUMES_MAX`]
+    /// volumes.
     Limits,
     /// No instance has sufficient limits and can attach all volumes.
     Instance,

@@ -39,8 +39,8 @@ pub enum Recipe {
     Given(f64),
 }
 
-/// Rule for the optimum operating point: the fewest outstanding operations with a mean latency within a ceiling and a
-/// rate close to the maximum.
+/// Rule for the optimum operating point: the fewest outstanding operations with a mean latency within a ceiling and at
+/// least 98 % of the highest rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
     /// Candidates for the optimum.
@@ -67,8 +67,7 @@ const OPTIMUM_SHARE: f64 = 0.98;
 
 impl Optimum {
     /// Finds the optimum in the results `taken`. If no candidate is within the latency ceiling, returns the one with
-    /// the fewest outstanding operations. Of candidates with equally many outstanding operations, the faster one
-    /// wins.
+    /// the fewest outstanding operations. Ties go to the faster candidate.
     ///
     /// # Panics
     ///

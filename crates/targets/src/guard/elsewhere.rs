@@ -1,9 +1,8 @@
-//! Finds other processes that have a file or device open. Exclusive holders are found because the kernel refuses
-//! another exclusive open with `EBUSY`; writers are found in `/proc/PID/fd`, as far as this user may read it.
+//! Finds other processes that have a file or device open. An exclusive open fails with `EBUSY` if another holder is
+//! exclusive. Writers are found in `/proc/PID/fd`, as far as this user may read it, because a process that opened the
+//! device without `O_EXCL`, such as a virtual machine, does not cause `EBUSY`.
 //!
-//! A successful exclusive open is closed again immediately; the lasting claim is made when the target is opened. The
-//! kernel's check can't see a process that opened the device without `O_EXCL`, such as a virtual machine; hence the
-//! search of `/proc`.
+//! A successful exclusive open is closed again immediately; the lasting claim is made when the target is opened.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

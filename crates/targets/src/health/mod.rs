@@ -1,5 +1,5 @@
-//! Wear, temperature and age that a device reports: NVMe's SMART log, ATA's device statistics and SMART data.
-//! Read before and after a run, to compute the share of a device's life that a writing run costs.
+//! Wear, temperature and age that a device reports: NVMe's SMART log, ATA's device statistics and SMART data. The
+//! difference between the reports before and after a run shows how much of a device's life the run cost.
 //!
 //! The commands only read. They need rights that ordinary users lack (`CAP_SYS_ADMIN` for NVMe, `CAP_SYS_RAWIO` for
 //! ATA), so health is usually missing; a run continues without it.
@@ -47,9 +47,9 @@ pub struct Health {
 }
 
 impl Health {
-    /// Rated endurance in bytes written: bytes written so far divided by the fraction of life used. `None` below
-    /// 1 %, where the quotient would be noise. Life used is a whole percentage, so at `p` % the relative error is
-    /// about 1/`p`. Assumes constant write amplification.
+    /// Rated endurance in bytes written: bytes written so far divided by the fraction of life used. `None` if less than
+    /// 1 % is used or a value is not reported. Life used is a whole percentage, so at `p` % the relative error is about
+    /// 1/`p`. Assumes constant write amplification.
     pub fn rated_endurance_bytes(&self) -> Option<u64> {
         let used = self.percentage_used.filter(|&used| used >= 1)?;
         let written = u128::from(self.data_written_bytes?);

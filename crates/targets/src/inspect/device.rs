@@ -154,7 +154,7 @@ pub struct BlockDevice {
     pub kernel_name: String,
     /// Device number, such as `259:0`.
     pub dev: DevNo,
-    /// Kernel name of the disk, for a partition.
+    /// Kernel name of the partition's disk; `None` if the device is not a partition.
     pub partition_of: Option<String>,
     /// Capacity of the device or partition, bytes.
     pub size_bytes: Option<u64>,
@@ -198,7 +198,7 @@ pub struct BlockDevice {
     pub max_sectors_kib: Option<u64>,
     /// Largest request that the hardware accepts, KiB.
     pub max_hw_sectors_kib: Option<u64>,
-    /// Which requests the scheduler tries to merge. 0: all; 1: only simple merges; 2: none.
+    /// Extent of merging by the scheduler. 0: all requests; 1: only simple merges; 2: none.
     pub nomerges: Option<u64>,
     /// CPU that handles a completion. 0: any; 1: one in the submitter's group of CPUs; 2: the submitting CPU.
     pub rq_affinity: Option<u64>,

@@ -71,7 +71,7 @@ pub struct FileSystem {
     pub read_only: Option<bool>,
     /// Block size that the file system prefers for I/O, bytes (`f_bsize`).
     pub block_bytes: Option<u64>,
-    /// Size of the file system, bytes.
+    /// Total size of the file system, bytes, including space reserved for root.
     pub total_bytes: Option<u64>,
     /// Bytes available to an unprivileged user.
     pub free_bytes: Option<u64>,

@@ -1,8 +1,8 @@
-//! Identity of a block device that survives a restart, whatever number or name the kernel then assigns.
+//! Identity of a block device that survives a restart.
 //!
 //! Names such as `sdb1` and `dm-3` are assigned anew at each boot, so they identify nothing. An identity is unique per
-//! device: for a partition, the identity of the disk plus the partition's position; for a loop device, the identity of
-//! the backing file or device plus the range shown.
+//! device. For a partition, it is the identity of the disk plus the partition's position. For a loop device, it is the
+//! identity of the backing file or device plus the range shown.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

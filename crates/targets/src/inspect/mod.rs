@@ -46,7 +46,7 @@ use crate::signature::{self, Content};
 use crate::sysroot::{DevNo, SysRoot};
 use stack::{End, Stack};
 
-/// Kind of a target: memory, a file, a device, …
+/// Type of target; decides which checks apply and how it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {

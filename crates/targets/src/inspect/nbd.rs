@@ -1,9 +1,9 @@
 //! Inspection of an NBD export: the server's description, and the export's content.
 //!
 //! One connection queries the server's description, the allocation (`base:allocation`, if the server has it) and the
-//! content of both ends. An export counts as empty if its block status reports zeroes throughout; if the server can't
-//! report that, the export counts as empty if both ends and the samples in between are zeroes. The
-//! [`guard`](crate::guard) decides whether the export may be written.
+//! content of both ends. An export counts as empty if its block status reports zeroes throughout. If the server can't
+//! report that, both ends and the samples in between must be zeroes. The [`guard`](crate::guard) decides whether the
+//! export may be written.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub struct NbdExport {
     pub address: String,
     /// Name of the export; empty for the default export.
     pub export: String,
-    /// Text by which the server describes the export, for people.
+    /// The server's description of the export, for people.
     pub description: String,
     /// Size of the export as the server reports it, bytes.
     pub size_bytes: u64,

@@ -1,7 +1,7 @@
 //! Relations between block devices: partitions and disks, holders (dm, md, bcache) and members, loop devices and their
 //! backing, and the physical devices at the bottom.
 //!
-//! Reads only sysfs, and the loop driver. The guard decides what the relations mean for safety.
+//! Reads only sysfs and queries the loop driver. The guard decides what the relations mean for safety.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -23,7 +23,7 @@ pub(crate) struct BlockNode {
     pub(crate) dev: DevNo,
 }
 
-/// How a device is related to the target with which it shares data.
+/// Relation of a device to the target with which it shares data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// The target itself.

@@ -1,6 +1,6 @@
-//! Names of emulated arrays, the part before `*`, `@` and `?` of a `model:` name: `raid5(DEVICE*N)`, with `strip=` and
-//! `layout=` after commas, and nested arrays, `raid1(raid0(DEVICE*N)*2)`. The emulator decides whether such an array is
-//! possible.
+//! Names of emulated arrays, the part before `*`, `@` and `?` of a `model:` name. Examples: `raid5(DEVICE*N)`,
+//! `raid5(DEVICE*N,strip=64KiB)`, and the nested `raid1(raid0(DEVICE*N)*2)`. The emulator decides whether such an array
+//! is possible.
 
 use iodyno_raid::{Level, MAX_MEMBERS, Rotation};
 use iodyno_units::human::exact_size;

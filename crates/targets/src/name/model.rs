@@ -1,6 +1,6 @@
-//! Names of emulated storage: `model:DEVICE[*N][@SYSTEM][?OPTIONS]` (`live:` for real time), an array in place of the
-//! device, or `model:SYSTEM` for a system that lists its own volumes. The catalog decides whether the first word is a
-//! device or a system.
+//! Names of emulated storage. The general form is `model:DEVICE[*N][@SYSTEM][?OPTIONS]`, or `live:` for real time. An
+//! array can replace the device. `model:SYSTEM` names a system that lists its own volumes. The catalog decides whether
+//! the first word is a device or a system.
 //!
 //! ```text
 //! model:exflash-400g                         one device in its default host

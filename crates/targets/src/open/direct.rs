@@ -22,7 +22,7 @@ use crate::name::Direct;
 /// systems.
 const FALLBACK_ALIGN_BYTES: u64 = 4096;
 
-/// How an open target uses the page cache, and the required alignment.
+/// An open target's use of the page cache, and its required alignment.
 pub(super) struct PageCache {
     pub(super) direct: bool,
     pub(super) why_not: Option<String>,

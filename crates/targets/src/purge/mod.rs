@@ -2,13 +2,13 @@
 //! as possible.
 //!
 //! [`Method`] lists the methods in order of preference. The methods that suit a target form a [`PurgePlan`], which a
-//! command prints before anything happens. The conditions are stricter than for a write: after the write guard's
-//! checks, a device must be named even if it seems empty, and a device in use is always refused.
+//! command prints before anything happens. The conditions are stricter than for a write: `--destroy` must name a device
+//! even if it seems empty, and a device in use is always refused.
 //!
-//! "Not possible" is an outcome with a reason, so that a measurement can continue and disclose the reason. To check the
-//! result, a pattern is written to sampled blocks before the purge, and must be gone afterwards. Writing zeroes is not
-//! a purge (flash keeps them as data), nor is `nvme format` with SES=0, which by its contract erases nothing. Zoned
-//! devices are not discarded: their write pointers would stay.
+//! An impossible purge is an outcome, not an error, so that a measurement can continue and disclose the reason. To
+//! check the result, a pattern is written to sampled blocks before the purge, and must be gone afterwards. Writing
+//! zeroes is not a purge (flash keeps them as data), nor is `nvme format` with SES=0, which by its contract erases
+//! nothing. Zoned devices are not discarded: their write pointers would stay.
 //!
 //! This module holds the types. The NVMe and ATA commands are in `nvme` and `ata`, the choice of a method in `choose`,
 //! the sequence in `carry_out`, the sampled blocks in `erase_check`.
@@ -36,7 +36,7 @@ pub use choose::{Choice, PurgePlan, plan};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// NVMe Sanitize, block erase: erases every block of the medium, including those that the host can't access.
+    /// NVMe Sanitize, block erase: erases every block of the medium, including blocks that the host can't access.
     NvmeSanitizeBlock,
     /// NVMe Sanitize, crypto erase: changes the encryption key, so that all data becomes unreadable.
     NvmeSanitizeCrypto,
@@ -146,7 +146,7 @@ pub struct PurgeRecord {
     pub evidence: Vec<String>,
     /// Methods considered, best first.
     pub considered: Vec<Choice>,
-    /// Refusals that `--destroy` lifted, as sentences.
+    /// Refusals to write that `--destroy` lifted, as sentences.
     pub lifted: Vec<String>,
     /// The device's health report before the purge; `None` if unavailable.
     pub health_before: Option<Health>,

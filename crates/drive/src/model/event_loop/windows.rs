@@ -1,5 +1,5 @@
-//! The windows of a cell in virtual time: the end of the warm-up, the times and beginnings of windows, batches, and the
-//! fork (a clone of the machine and its workers) of a pilot cell before its window.
+//! Timing of a cell in virtual time: ends the warm-up, and begins and ends measured windows and batches. Before the
+//! window of a pilot cell, clones the machine and its workers (fork).
 
 use super::EventLoop;
 use crate::model::due_queue::NEVER;
