@@ -137,7 +137,7 @@ impl Record {
         self.get(path).map_or(&[], Entry::items)
     }
 
-    /// Valid tables of the array at a path.
+    /// Records of the tables in the array at a path. Skips items of other types.
     pub fn records(&self, path: &str) -> impl Iterator<Item = &Record> {
         self.items(path).iter().filter_map(Entry::record)
     }

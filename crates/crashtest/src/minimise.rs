@@ -21,7 +21,7 @@ pub struct Finding {
     pub class: &'static str,
     /// All states of the run that the last power cut interrupts: the program's run, or a recovery.
     pub states: Arc<States>,
-    /// Surviving effects in the minimised state.
+    /// Effects (atomic parts of file system changes) that survive the power cut in the minimised state.
     pub choice: Choice,
     /// Output of the program under test up to the power cut.
     pub acknowledged: Vec<u8>,

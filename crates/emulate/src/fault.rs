@@ -28,13 +28,13 @@ pub enum Fault {
         /// Any offset within the block.
         offset_bytes: u64,
     },
-    /// Every operation takes `factor` times as long, counted from its arrival at the device or from the injection,
-    /// whichever is later. On a flash device behind a link the operation occupies its queue entry until its delayed
-    /// end, on a disk only until its normal end.
+    /// Every operation takes `factor` times as long. For an operation in flight, this applies to the remaining time. A
+    /// slowed operation occupies its queue entry until its delayed end on a flash device behind a link, but only until
+    /// its normal end on a disk.
     Slow {
         /// The affected device.
         part: PartId,
-        /// Factor by which operations take longer. 1 restores normal speed; lower values count as 1.
+        /// Multiplier of each operation's duration. 1 restores normal speed; lower values count as 1.
         factor: f64,
     },
     /// Every operation that ends from now on is delayed by a fixed time. Queue entries are occupied as with

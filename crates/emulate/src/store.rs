@@ -6,9 +6,10 @@
 pub enum Keeps {
     /// Dirty data. Hosts must wait while the buffer or cache is full.
     Dirty,
-    /// Copies of data that was read. Empty at the start.
+    /// Clean copies of data that was read, as in a read cache. The cache is empty at the start.
     Copies,
-    /// Copies of data. At the start a uniform sample of the volume, which the fill level does not count.
+    /// Clean copies of data. At the start the cache holds a uniform sample of the volume, which the fill level does
+    /// not count.
     Sample,
     /// Burst credits of a limit, in operations or in bytes. I/Os use up credits; credits accrue at the base rate.
     Credits,

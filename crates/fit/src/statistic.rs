@@ -65,7 +65,8 @@ pub struct Statistic {
     pub figure: Figure,
     /// Measured value, ns, above 0.
     pub value_ns: f64,
-    /// Relative standard error of the value, from the sampling of this cell alone, or as stated for a printed figure.
+    /// Relative standard error of the value: the sampling error of this cell, or the error stated for a published
+    /// value.
     pub error: f64,
 }
 

@@ -1,5 +1,5 @@
-//! `replay`: runs a trace on targets; replays a record of served storage on its own system; or summarises a
-//! trace.
+//! The command `replay`: runs a trace on targets, or summarises it. A record of `serve` (the requests to an emulated
+//! system) is replayed on the emulated system that it describes.
 
 mod record;
 mod summary;

@@ -1,6 +1,6 @@
-//! Log of a volume's writes with their bytes, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`), from
-//! which `iodyno crashtest --from` derives the states that a power cut can leave of a device with a volatile write
-//! cache.
+//! Log of a volume's writes and their data, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`). The input
+//! of `iodyno crashtest --from`, which derives the possible contents of a device with a volatile write cache after a
+//! power cut.
 //!
 //! In the log, a flush comes after the writes that completed before it began, and before those that completed during
 //! it. Writes still in flight at the end come last. A power cut ends the log.

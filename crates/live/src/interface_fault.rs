@@ -45,7 +45,7 @@ pub enum Action {
     },
     /// Holds back the replies until the fault is over. The requests themselves are carried out at their usual time.
     Hang {
-        /// Duration from the first affected request on, ns; `None`: until the fault is cleared.
+        /// Duration of the fault from its first affected request, ns; `None`: until the fault is cleared.
         for_ns: Option<u64>,
     },
 }

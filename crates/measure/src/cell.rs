@@ -22,7 +22,8 @@ pub struct CellKey {
     pub threads: u32,
     /// Outstanding I/Os per worker (closed loop), or their upper bound (open loop).
     pub depth: u32,
-    /// Block sizes in bytes, each with its fraction of the operations. The fractions sum to 1; largest first.
+    /// Block sizes in bytes, each with its fraction of the operations, in descending order of fraction. The fractions
+    /// sum to 1.
     pub blocks: Vec<(u32, f64)>,
     /// Offered operations per second in open loop; None in closed loop.
     pub offered_iops: Option<f64>,

@@ -35,11 +35,11 @@ pub struct MessageLog {
     pub replayed: u64,
     /// Number of chunks with a wrong checksum, position or message, found by replays.
     pub replay_errors: u64,
-    /// Results for each interval of the cell's series.
+    /// Results for each interval of the cell's time series.
     pub intervals: Vec<LogInterval>,
 }
 
-/// Results of a message log in one interval of the cell's series.
+/// Throughput, latency and backlog of a message log in one interval of the time series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogInterval {

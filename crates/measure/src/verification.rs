@@ -74,7 +74,8 @@ pub struct Found {
     pub first_bytes: Vec<u64>,
 }
 
-/// Run that wrote some of the verified content, and the number of its intact units that were read.
+/// Earlier or current run that wrote some of the verified content, and the number of intact units (blocks with a
+/// checksum) of that run that were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {

@@ -60,8 +60,8 @@ pub struct Cells {
     pub order: Order,
     /// Number of times that the grid is measured, at least 1.
     pub repeats: u32,
-    /// Latency ceilings for the best point of the load curve. Also the default for `points` stages that choose from
-    /// this stage.
+    /// Latency ceilings (maximum latencies) for the best point of the load curve. Also the default for `points` stages
+    /// that choose from this stage.
     pub ceilings: Vec<Ceiling>,
 }
 
@@ -107,16 +107,17 @@ pub struct Rounds {
     pub grid: Grid,
     /// Workload and duration, ns, of writes before each round; `None` for no such writes.
     pub before: Option<(Spec, u64)>,
-    /// Tracking variables: quantities of grid points. The steady state is reached when all of them are steady over the
-    /// same window of rounds.
+    /// Tracking variables of the steady-state test, such as the IOPS at one grid point. The steady state is reached
+    /// when all tracking variables are steady over the same window of rounds.
     pub track: Vec<Track>,
     /// Limits of the steady-state test.
     pub limits: SteadyLimits,
-    /// Default latency ceilings of `points` stages that choose from this stage. The rounds themselves ignore them.
+    /// Default latency ceilings (maximum latencies) of `points` stages that choose from this stage. The rounds
+    /// themselves ignore them.
     pub ceilings: Vec<Ceiling>,
 }
 
-/// Quantity of a grid point that must become steady: a tracking variable of the steady-state test.
+/// Tracking variable of the steady-state test: a quantity, such as IOPS, at one grid point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
     /// Index of the tracked point in the grid.

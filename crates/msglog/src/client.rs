@@ -285,7 +285,7 @@ fn put_all(input: &[u8], lines: &mut Lines, most: u64) -> Result<(u64, usize), M
     Ok((count, taken))
 }
 
-/// Error for a reply that is not expected at this point.
+/// Builds [`ClientError::Unexpected`], which contains the first 200 characters of the reply's debug output.
 pub fn unexpected(reply: &Reply<'_>) -> ClientError {
     let text = format!("{reply:?}");
     ClientError::Unexpected(text.chars().take(200).collect())

@@ -76,10 +76,10 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Starts group commit with no chunks.
+    /// Starts group commit of an empty log.
     ///
     /// # Panics
-    /// If the rule has a depth outside 1 to 64, or allows no chunks.
+    /// Panics if `rule.depth` is not in 1 to 64, or `rule.chunks_max` is 0.
     pub fn new(rule: CommitRule) -> Self {
         assert!((1..=64).contains(&rule.depth) && rule.chunks_max >= 1, "{rule:?}");
         Self {

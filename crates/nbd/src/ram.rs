@@ -5,7 +5,7 @@
 //! from it or receive into it.
 //!
 //! **Allocation** is tracked in chunks of 64 KiB, one bit each. A bit is set after the data is written, and cleared
-//! before the memory is freed. A chunk that is marked as a hole therefore always reads as zeroes.
+//! before the memory is freed. Reads of only unallocated chunks return zeroes without access to the memory.
 //!
 //! A write of more than 16 KiB whose client disconnects in the middle may be applied in part, as on a disk that loses
 //! power.

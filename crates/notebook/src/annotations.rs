@@ -4,7 +4,7 @@
 use crate::tables::has_table;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-/// Maximum length of an annotation, characters.
+/// Maximum length of an annotation (the user's note on a run), in Unicode characters.
 pub const ANNOTATION_CHARS_MAX: usize = 200;
 
 const TABLE: &str = "

@@ -1,4 +1,5 @@
-//! Signs and words for tones, the same in HTML and Markdown, so that colour alone never shows a tone.
+//! Signs and words for each [`Tone`] (the severity of an item, such as good or warning). They accompany its colour in
+//! HTML, and replace it in Markdown.
 
 use crate::Tone;
 

@@ -14,7 +14,7 @@ const BUSY_GUESS: f64 = 0.92;
 /// Estimated utilisation above which a number of arrays is ruled out without a trial.
 const WORK_SHARE_MAX: f64 = 1.15;
 
-/// Outcome of one trial of a number of arrays at a rate.
+/// Outcome of one trial: the simulation of one system with a given number of arrays at a given rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
     /// True if the system sustained the rate within the latency limits.
@@ -34,7 +34,7 @@ pub struct Count {
     pub arrays: u32,
 }
 
-/// Limits known before a search begins.
+/// Limits on the size of a configuration that are known before the search begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Maximum number of arrays in one system.
@@ -50,15 +50,15 @@ pub struct Bounds {
 pub enum Found {
     /// The smallest configuration that sustains the rate.
     Fewest(Count),
-    /// All configurations that sustain the rate are too large for the caller's condition `worth`.
+    /// Every configuration that sustains the rate is too large to be worth buying, by the condition of [`fewest`].
     NotWorth,
     /// Even [`UNITS_MAX`] systems can't sustain the rate.
     Impossible,
 }
 
-/// Finds the fewest systems that together sustain a rate, then the fewest arrays in each. Gives up if `worth` is
-/// false for every such configuration; `worth` must be monotonic: if true for a count, also true for smaller counts.
-/// `trial` simulates one system with a number of arrays at a rate.
+/// Finds the fewest systems that together sustain a rate, then the fewest arrays in each. `trial` simulates one system
+/// with a number of arrays at a rate. `worth` says whether a configuration is worth buying; if it is false, it must
+/// also be false for more arrays. The search ends early if no configuration that sustains the rate is worth buying.
 ///
 /// # Errors
 ///

@@ -98,7 +98,7 @@ pub enum Condition {
     AdapterLost,
     /// One link between the adapters of a pair is down.
     LinkLost,
-    /// This fraction of the capacity, 0 to 1, contains data and is accessed. Otherwise the system is intact.
+    /// Fraction of the capacity that contains data and is accessed, 0 to 1. The system is intact.
     Filled(f64),
     /// The adapters' write cache is off.
     CacheOff,

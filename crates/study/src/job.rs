@@ -41,9 +41,9 @@ pub struct Options {
     pub threads: usize,
     /// Seed of all random streams. Each cell derives its own from this seed and the name of the cell.
     pub seed: u64,
-    /// Factor for the study's numbers of operations.
+    /// Number of measured operations per cell, as a fraction of the number in the study's file.
     pub ops_share: f64,
-    /// Factor for the study's ramps.
+    /// Length of the ramp (warm-up) of each cell, as a fraction of the length in the study's file.
     pub ramp_share: f64,
     /// Target for the half-width of the 95 % confidence intervals of rate and mean latency, as a fraction of the value.
     /// A cell with an extensible window ends when both are narrow enough.

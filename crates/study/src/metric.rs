@@ -12,7 +12,7 @@ pub use recipe::{AtOptimum, Optimum, Recipe};
 /// A metric that a paper's table or figure reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Highest rate over the panel's queue depths.
+    /// Highest rate over the queue depths of the panel (a table or figure of the paper).
     IopsMax,
     /// Operations completed per second, of all kinds.
     Iops,
@@ -26,9 +26,10 @@ pub enum Metric {
     IopsVsNoThink,
     /// Mean latency with think time, divided by the latency without think time.
     LatencyVsNoThink,
-    /// Knee of the load curve by Little's law: latency at depth 1 times the highest rate over the panel's depths.
+    /// Queue depth at the knee of the load curve, by Little's law: latency at depth 1 times the highest rate over the
+    /// queue depths of the panel (a table or figure of the paper).
     Knee,
-    /// Knee of the load curve: the depth at which the rate reaches 95 % of its maximum.
+    /// Queue depth at the knee of the load curve, where the rate reaches 95 % of its maximum.
     Depth95,
     /// [`Self::IopsMax`], divided by the value for one device.
     IopsMaxVsOne,
@@ -40,9 +41,9 @@ pub enum Metric {
     IopsFresh,
     /// Operations per second in the steady state.
     IopsSteady,
-    /// Lowest rate among the panel's workloads, for papers that report a single range for all workloads.
+    /// Lowest rate among the workloads of a table or figure that gives one range of rates for all of them.
     IopsLow,
-    /// Highest rate among the panel's workloads, for papers that report a single range for all workloads.
+    /// Highest rate among the workloads of a table or figure that gives one range of rates for all of them.
     IopsHigh,
     /// Maximum latency from submission to completion.
     LatencyMax,

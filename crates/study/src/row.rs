@@ -35,11 +35,11 @@ pub struct Null {
 /// Model that is closer to the published value. Differences within the rounding interval of that value don't count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
-    /// The simulated value is closer.
+    /// The simulated value is closer to the published one than the null model's prediction is.
     Ours,
-    /// The null model is closer.
+    /// The null model (a prediction without a device model) is closer to the published value than the simulation is.
     Null,
-    /// Both are equally close, mostly because both are within the rounding interval.
+    /// Both models are equally close to the published value, mostly because both are within its rounding interval.
     Equal,
 }
 

@@ -107,11 +107,11 @@ pub struct Sampled {
     pub looked_bytes: u64,
     /// Number of contiguous ranges read.
     pub places: u64,
-    /// Number of ranges read that hold iodyno's own content and no foreign data.
+    /// Number of ranges read that hold content written by iodyno, and otherwise only blank space.
     pub own: u64,
-    /// Number of ranges read that hold foreign data.
+    /// Number of ranges read that hold foreign data (neither blank nor written by iodyno).
     pub foreign: u64,
-    /// Foreign data found at the lowest offset; `None` if there was none.
+    /// First foreign data by offset; `None` if there was none.
     pub first_foreign: Option<Foreign>,
     /// True if the whole target was read; false if only samples were.
     pub whole: bool,

@@ -146,9 +146,10 @@ pub struct Settle {
     /// Maximum half width of the 95 % confidence intervals of rate and mean latency, as a fraction of the mean;
     /// above 0.
     pub half_width_share_max: f64,
-    /// Shortest measured window, ns; rounded up to a multiple of `batches_min`.
+    /// Minimum measured window, ns; rounded up to a multiple of `batches_min`.
     pub time_min_ns: u64,
-    /// Number of batches in the shortest window: even, at least 20. [`Settle::BATCHES`] is the default.
+    /// Number of batches (equal parts of the window, for the confidence intervals) in the minimum window. Even, at
+    /// least 20; the default is [`Settle::BATCHES`].
     pub batches_min: u32,
     /// Minimum number of operations that must be measured, over all targets, before the cell may end.
     pub ops_min: u64,

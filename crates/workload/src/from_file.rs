@@ -1,5 +1,5 @@
-//! Conversion of a file to a specification: fills in defaults, and then applies the rules. It finds all errors
-//! at once: an unreadable value is replaced by one that passes all rules.
+//! Converts a file to a specification: fills in defaults, and then applies the rules. An unreadable value is replaced
+//! by one that passes all rules, so that the other errors of the file are also reported.
 
 use iodyno_catalog::{FileError, Reader, Record};
 

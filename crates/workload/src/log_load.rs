@@ -3,14 +3,14 @@
 
 use iodyno_units::OpKind;
 
-/// When the messages of a log count as persisted.
+/// Condition under which a message of a log counts as persisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LogDurability {
-    /// When the write that contains the message has completed, without a flush.
+    /// A message counts as persisted when its write has completed, without a flush.
     None,
-    /// When the next flush has completed. Many messages share it.
+    /// A message counts as persisted when the next flush has completed. Many messages share one flush.
     Batch,
-    /// When a flush has completed that was issued for this message alone.
+    /// A message counts as persisted when a flush issued for this message alone has completed.
     Each,
 }
 
@@ -48,7 +48,7 @@ pub struct LogLoad {
     pub backlog: Option<u64>,
     /// Behaviour of publishers when the backlog of unpersisted messages is full.
     pub when_full: WhenFull,
-    /// When a message counts as persisted.
+    /// Condition under which a message counts as persisted.
     pub durability: LogDurability,
     /// Whether FUA makes writes durable, instead of flushes.
     pub fua: bool,

@@ -22,18 +22,20 @@ const SIZES_MAX: usize = 64;
 /// Minimum and maximum rate of the workload that describes a trace, operations per second.
 const RATES_IOPS: core::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// When the operations of a replayed trace are due.
+/// Rule for the times at which the operations of a replayed trace are due.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timing {
-    /// At the times recorded in the trace, divided by `speed`.
+    /// Operations are due at the times recorded in the trace, divided by `speed`.
     Time {
         /// Speed factor, above 0: with 2, a minute of the trace takes 30 s.
         speed: f64,
     },
-    /// Immediately, as fast as the queue depth permits; the times of the trace are ignored.
+    /// Operations are due immediately: they are issued as fast as the queue depth permits, and the times of the trace
+    /// are ignored.
     Fast,
-    /// After the same number of completions as in the trace, plus the same think time. Requires a single worker.
+    /// Each operation is due after the same number of completions as in the trace, plus the trace's think time divided
+    /// by `speed`. Requires a single worker.
     Think {
         /// Divisor of the think times, above 0: with 2, they are half as long as in the trace.
         speed: f64,
@@ -58,7 +60,7 @@ pub enum Fit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     pub trace: Arc<Trace>,
-    /// When the operations of the trace are due.
+    /// Rule for the times at which the trace's operations are due.
     pub timing: Timing,
     /// How addresses of the trace are mapped to the target.
     pub fit: Fit,

@@ -1,7 +1,7 @@
 //! The specification of a workload: the I/O to issue, as types that can't hold invalid values.
 //!
-//! A [`Spec`] comes from a file ([`Spec::from_toml`]) and is changed by the `with_…` functions, like command-line
-//! flags. Every constructor applies the same rules (`rules.rs`), so users of a `Spec` may rely on them. Conditions
+//! [`Spec::from_toml`] reads a [`Spec`] from a file. The `with_…` functions override single settings, as command-line
+//! flags do. Every constructor applies the same rules (`rules.rs`), so users of a `Spec` may rely on them. Conditions
 //! that depend on the target (whether the range fits, whether the alignment suffices) are checked when a stream is
 //! created.
 
@@ -77,14 +77,14 @@ pub enum Process {
 /// When an operation starts: after a completion (closed loop) or at a scheduled time (open loop).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ArrivalKind {
-    /// When one of the worker's outstanding operations has completed.
+    /// Each completion starts the worker's next operation.
     Closed {
         /// Think time, ns: delay between a completion and the next operation in its place.
         think_time_ns: u64,
         /// Whether all outstanding operations complete before the think time begins, as in fio.
         think_drains: bool,
     },
-    /// At scheduled times, regardless of completions.
+    /// Operations start at scheduled times, regardless of completions.
     Open {
         /// Rate of all workers of one target together, operations per second.
         rate_iops: f64,
@@ -96,23 +96,25 @@ pub enum ArrivalKind {
 /// Initial state of a file that the run creates for a workload that writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewFile {
-    /// Completely written: the workload's writes are overwrites.
+    /// The file is completely written, so all writes of the workload are overwrites.
     #[default]
     Written,
-    /// Allocated at full length but unwritten: the first write to an extent also marks it as written.
+    /// The file has its full length in unwritten extents (`fallocate`). The first write to an extent marks it as
+    /// written.
     Allocated,
-    /// Empty: writes beyond the end of the file allocate space and extend the file, like an appended log.
+    /// The file is empty. Writes beyond its end allocate space and extend it, as in an append-only log.
     Empty,
 }
 
 /// How the kind of the next operation is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixOrder {
-    /// At random: independently for each operation, with the shares of the mix as probabilities.
+    /// Each kind is drawn independently, with the fractions of the mix as probabilities.
     #[default]
     Drawn,
-    /// Chooses by the operations that all workers of the target have completed: a read if (reads + 1) / (writes + 1)
-    /// is below read share / write share, otherwise a write. Requires a mix of only reads and writes.
+    /// The next operation is a read if (reads + 1) / (writes + 1) is below the ratio of reads to writes in the mix,
+    /// otherwise a write. Counts the completed operations of all workers of the target. Requires a mix of only reads
+    /// and writes.
     Ratio,
 }
 

@@ -72,11 +72,11 @@ const ABOUT_BASE: &str = "base";
 /// Maximum number of nested base files. More indicate a cycle.
 const BASES_MAX: u32 = 4;
 
-/// Parses a system file. `name` is its name in the catalog. A missing value is taken from the first
-/// of the file's nested bases that has it; `find` returns the text of a base.
+/// Parses a system file. `name` is its name in the catalog. Missing values are inherited from the files that its key
+/// `base` names. These can have a `base` themselves. `find` returns the text of a base file.
 ///
 /// # Errors
-/// All errors in the order of the file; those of a base are reported at the base's name.
+/// All errors in the order of the file. An error in a base file is reported at the key `base` that names it.
 pub fn system(
     name: &str,
     text: &str,

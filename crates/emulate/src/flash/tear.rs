@@ -1,6 +1,6 @@
-//! Writes that a power cut interrupts, on a device with a rule for power cuts: the first N blocks survive, where N is
-//! drawn at random. A protected buffer keeps the first blocks of each write whose data was still arriving. With a
-//! volatile buffer, the first blocks of each program operation in progress survive.
+//! Torn writes on a flash device whose file has power-cut settings. Of a write that a power cut interrupts, the first N
+//! blocks survive; N is drawn at random. A protected buffer tears the writes whose data was still arriving. A
+//! volatile buffer is lost, so only the program operations in progress are torn.
 
 use super::commits::Programmed;
 use super::{FlashDevice, UNIT_BYTES};

@@ -1,8 +1,8 @@
 //! Commands for faults at a volume's interface: `VERB [VALUE] [KIND] [at RANGE] [after N [KIND]] [next N] [for TIME]
-//! [N]`.
+//! [VOLUME]`. The words from `KIND` to `TIME` are the scope; they select the affected requests.
 //!
-//! `delay` and `hang` can also be faults of a device. They are faults of the interface if the command has a scope or,
-//! for `hang`, a duration.
+//! `delay` and `hang` can also be faults of a device. They are faults of the interface if the command has one of the
+//! words `at`, `after`, `next` or `for`. `hang` is also one with a `KIND`, or with a duration as its `VALUE`.
 
 use super::values::{delay_ns, range};
 use super::{Ask, KINDS};

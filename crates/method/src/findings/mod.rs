@@ -66,7 +66,7 @@ pub struct Subject {
     pub stages: Vec<StageFinding>,
 }
 
-/// Result of one stage.
+/// Result of one stage of a method on one target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFinding {
     /// Name of the stage, unique within the method.

@@ -30,14 +30,14 @@ pub struct Load {
     pub rows: Vec<usize>,
     /// Points of the curve; [`Self::rows`] has the table row of each.
     pub points: Vec<LoadPoint>,
-    /// Latency ceilings that the best point must meet, as text.
+    /// Latency ceilings (maximum latencies) that the best point must meet, as text.
     pub ceilings: Vec<String>,
-    /// Latency ceilings: text such as `p99 ≤ 1 ms`, and the maximum in ns.
+    /// Latency ceilings (maximum latencies) as text, such as `p99 ≤ 1 ms`, and in ns.
     pub limits: Vec<(String, f64)>,
-    /// Best point that meets all latency ceilings. Indices refer to [`Self::points`].
+    /// Best point that meets all latency ceilings (maximum latencies). Indices refer to [`Self::points`].
     pub optimum: Optimum,
-    /// Indices in [`Self::points`] of the points statistically indistinguishable from the best one, because the 95 %
-    /// confidence intervals of their IOPS overlap. Without ceilings, the best one is the point of highest IOPS.
+    /// Indices in [`Self::points`] of the points whose 95 % confidence interval of IOPS overlaps with that of the best
+    /// point. Without latency limits, the best point is the one with the highest IOPS.
     pub ties: Vec<usize>,
     /// Indices in [`Self::points`] of the points that achieve more IOPS than every point with fewer outstanding I/Os.
     pub outside: Vec<usize>,

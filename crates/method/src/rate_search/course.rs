@@ -93,7 +93,8 @@ impl Course {
         }
     }
 
-    /// Starts a search above a rate that meets the limit. Outcomes must be reproducible: a single one decides a rate.
+    /// Starts a search above a rate that meets the limit. Each rate is measured only once, so the measurements must be
+    /// reproducible, as in a simulation.
     pub fn above(holds_iops: f64) -> Self {
         Self { holds_iops, deciding: 1, ..Self::below(f64::INFINITY) }
     }

@@ -38,9 +38,9 @@ pub struct Options {
     /// Whether to additionally draw grids of two axes as three-dimensional columns, as in SNIA's test
     /// specification.
     pub columns: bool,
-    /// True omits the embedded runs; `import` can then read no run from the page.
+    /// Whether to omit the data of the runs from the page. `import` then can't read runs from it.
     pub without_data: bool,
-    /// Whether the document will be converted to Markdown or CSV, which can't embed runs.
+    /// Whether the document will be converted to Markdown or CSV, in which the data of the runs can't be embedded.
     pub is_text: bool,
 }
 

@@ -32,8 +32,8 @@ pub enum Recipe {
     Highest(Vec<Recipe>),
     /// Arithmetic mean of several values; no value if any is missing.
     Mean(Vec<Recipe>),
-    /// Number of devices at which a system saturates: the rate of the second cell (the saturated system), divided by
-    /// the rate per device of the first. At most the devices of the second cell.
+    /// Number of devices at which a system saturates. It is the rate of the second cell (the saturated system) divided
+    /// by the rate per device of the first, but at most the number of devices in the second cell.
     Saturation(CellKey, CellKey),
     /// A constant that the model takes from the paper.
     Given(f64),

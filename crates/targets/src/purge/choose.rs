@@ -13,9 +13,7 @@ use crate::inspect::{self, Inspection, Kind};
 /// A purge method, and whether it is possible on the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// The method that was considered.
     pub method: Method,
-    /// True if the method is possible on the target.
     pub possible: bool,
     /// Effect and duration of the method on this target, or why it is impossible, as a sentence.
     pub remark: String,

@@ -92,7 +92,7 @@ impl TraceSummary {
         sizes.map(|size| size.bytes).max().unwrap_or(0)
     }
 
-    /// Total bytes of all writes.
+    /// Sum of the lengths of all writes. Excludes writes of zeroes; a block written twice counts twice.
     pub fn written_bytes(&self) -> u64 {
         self.bytes[OpKind::Write.index()]
     }

@@ -1,4 +1,5 @@
-//! Collects the facts for the groups A to I of a report's disclosure from the stored run.
+//! Collects the facts for a report's full disclosure (all facts needed to judge and reproduce the results) from the
+//! stored run. Each function returns one of its groups, such as identity, host or measurement.
 
 use super::super::labels;
 use super::{Facts, row, rows, text};

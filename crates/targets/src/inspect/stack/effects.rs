@@ -59,14 +59,13 @@ pub enum Effect {
     BuffersWrites,
 }
 
-/// An effect, and the storage layer that has it.
+/// An effect on I/O, such as caching, with the layer of the storage stack and the kernel driver that cause it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
     /// Name of the device or file system.
     pub layer: String,
     /// Driver that causes the effect, such as `writecache`.
     pub driver: String,
-    /// Effect on I/O, such as caching or encryption.
     pub effect: Effect,
     /// Extent of the effect, such as `1 of 2 members`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
