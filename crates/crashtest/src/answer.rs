@@ -243,8 +243,8 @@ fn confirmation(finding: &Finding, guest: &Outcome) -> String {
 
 fn checks_in_words(explored: &Explored) -> String {
     format!(
-        "the checker ran {} times in {}; {} more states equal a checked one, and {} differ from one only in data that \
-         the checker does not read",
+        "the checker ran {} times in {}; {} more states equal a checked state, and {} differ from a checked state only \
+         in data that the checker does not read",
         explored.checked,
         time(explored.elapsed),
         explored.same_content,

@@ -40,7 +40,9 @@ pub fn judge_sqlite(
     let lost = |why: String| (Verdict::LostAcknowledged, why);
     let rows = first_column(&database, query).map_err(|e| lost(e.to_string()))?;
     match acknowledged.lines().find(|line| !rows.contains(*line)) {
-        Some(line) => Err(lost(format!("the query has no row `{line}`"))),
+        Some(line) => {
+            Err(lost(format!("the query returned no row `{line}`, which was acknowledged")))
+        }
         None => Ok(()),
     }
 }

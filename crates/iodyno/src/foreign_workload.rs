@@ -234,7 +234,7 @@ fn check_of<'a>(job: &'a Job, spec: &Spec, flags: &Run) -> Option<&'a Job> {
     }
     // The job may not have written everything.
     let words = format!(
-        "job `{}` is not verified, because flags change what it writes: `iodyno run --verify-only` verifies the target",
+        "job `{}` is not verified, because flags change its workload; verify the target with `iodyno run --verify-only`",
         job.name
     );
     remark("note", &words);

@@ -386,7 +386,7 @@ pub(crate) fn tracked(rounds: &Rounds, done: &[&Done]) -> Result<SteadyState, St
             let what =
                 rounds.track.iter().find(|t| value(t).is_none()).map_or("", |t| t.name.as_str());
             return Err(format!(
-                "the tracking variable, {what}, could not be measured: too few operations, or none, completed in its cell; give the cell more time: a larger --scale, or a copy of the method's file with longer times"
+                "the tracking variable {what} has no value, because too few operations completed: set a larger --scale, or use a copy of the method's file with longer times"
             ));
         };
         steady.push_round(&values).map_err(|e| e.to_string())?;

@@ -77,7 +77,8 @@ impl Notebook {
             std::thread::scope(|scope| -> PyResult<()> {
                 let loaders: Vec<_> = (0..threads).map(|_| scope.spawn(load)).collect();
                 for loader in loaders {
-                    let failed = |_| raised("loading runs failed: take fewer of them at once");
+                    let failed =
+                        |_| raised("the runs could not be loaded: load fewer runs at once");
                     made.extend(loader.join().map_err(failed)??);
                 }
                 Ok(())

@@ -181,7 +181,7 @@ impl Frame {
     }
 
     pub(crate) fn bad_request(&self, why: &str) -> Response {
-        self.message("400 Bad Request", "This can't be shown", why)
+        self.message("400 Bad Request", "Invalid request", why)
     }
 
     pub(crate) fn conflict(&self, why: &str) -> Response {

@@ -191,8 +191,12 @@ impl Reading<'_> {
             return None;
         }
         if matches!(plan.walk, Walk::Runs(_)) {
-            let help = "remove the colon of rw and the text after it, or remove percentage_random";
-            self.refuse(opt, "percentage_random can't be combined with runs of blocks", help);
+            let help = "remove the count and its colon from rw, or remove percentage_random";
+            self.refuse(
+                opt,
+                "percentage_random can't be combined with a count in rw, such as randread:8",
+                help,
+            );
         }
         self.note(opt, "a sequential operation follows the previous one of its kind; random addresses are independent draws, as with norandommap");
         Some(issued)

@@ -244,9 +244,10 @@ pub fn described(fault: &InterfaceFault) -> String {
         }
         Action::Delay { by_ns } => ("operations", format!("end {} later", time(by_ns))),
         Action::Hang { for_ns: None } => ("operations", "get no reply".to_owned()),
-        Action::Hang { for_ns: Some(ns) } => {
-            ("operations", format!("get no reply until {} after the first one", time(ns)))
-        }
+        Action::Hang { for_ns: Some(ns) } => (
+            "operations",
+            format!("get no reply until {} after the first affected request", time(ns)),
+        ),
     };
     let mut text = word.unwrap_or(default).to_owned();
     if let Some((at, len)) = range_bytes {
@@ -312,7 +313,7 @@ mod tests {
                 0,
                 "reads return the old data of ranges overwritten since the command, the next 1",
             ),
-            ("hang 5s", 0, "operations get no reply until 5.00 s after the first one"),
+            ("hang 5s", 0, "operations get no reply until 5.00 s after the first affected request"),
             (
                 "hang flushes after 1 writes",
                 0,

@@ -225,7 +225,7 @@ pub const COMMANDS: &[Command] = &[
     ),
     plain(
         "clear",
-        "bring a lost adapter back, with a good battery",
+        "bring a lost adapter back, and repair its battery",
         Form::Adapters { of: "adapter", fault: |adapter| AdapterFault::Clear { adapter } },
     ),
     plain(

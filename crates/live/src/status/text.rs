@@ -36,7 +36,7 @@ fn alarms_of_interface(text: &mut String, faults: &[InterfaceFaultStatus]) {
 impl ModelStatus {
     fn text(&self) -> String {
         let mut text =
-            format!("machine  {} of the model's time", human::duration_ns(self.machine_ns));
+            format!("machine  {} of simulated time", human::duration_ns(self.machine_ns));
         if let Some(factor) = self.dilation {
             let _ = write!(text, ", × {factor} in real time");
         }
@@ -403,7 +403,7 @@ mod tests {
   !             member 3 (device 4): missing
   !             resync after a power cut: 2 ranges in progress
   !             some data is lost: it can't be read until it is rewritten";
-        let expected = "machine  1.5 s of the model's time, × 12.5 in real time
+        let expected = "machine  1.5 s of simulated time, × 12.5 in real time
 transport time subtracted: 24.5 µs per round trip (21.0 µs of it for the reply), and 22.4 µs more if a thread had to be woken
 adapters
   cache         in one adapter; 8 KiB dirty

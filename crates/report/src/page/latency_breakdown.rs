@@ -144,7 +144,7 @@ fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
         ),
         (
             has(SUBMISSION),
-            "From the workers' timestamps, taken about once a millisecond. Submission is part of the latency: it ends when the call that submitted the I/O and its whole batch returned (for an I/O that the page cache answers, submission is the whole latency). Reaping is not part of the latency: it lasts from when the completion was seen until it was counted. The time in the device can't be separated from that in the kernel, or from waiting.",
+            "From the workers' timestamps, taken about once a millisecond. Submission is part of the latency, and ends when the system call that submitted the batch of I/Os returns. An I/O that hits the page cache completes in this call, so submission is its whole latency. Reaping (from the detection of the completion until it is counted) is not part of the latency. Time in the device can't be separated from time in the kernel or in queues.",
         ),
         (
             has(USER),

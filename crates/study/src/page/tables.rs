@@ -86,7 +86,7 @@ pub(super) fn sentences(outcome: &Outcome<'_>, rows: &[usize]) -> Table {
     let mut columns = vec![Column::words("of")];
     columns.extend(comparison());
     Table {
-        caption: "Figures of the text".to_owned(),
+        caption: "Values from the paper's text".to_owned(),
         columns,
         rows: rows.iter().map(row).collect(),
         notes: Vec::new(),

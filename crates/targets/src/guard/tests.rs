@@ -72,7 +72,7 @@ fn a_partition_of_a_disk_that_is_used_whole() {
     let found = refusals(&tree, "8:1");
     assert_eq!(
         found,
-        [(RefusalCode::Mounted, "The disk that contains it, sda, is mounted at /srv.".to_owned())]
+        [(RefusalCode::Mounted, "Its whole disk sda is mounted at /srv.".to_owned())]
     );
 }
 
@@ -125,7 +125,7 @@ fn lvm_on_a_partition_is_found_from_the_disk() {
     tree.mounts(&[("252:0", "/home", "xfs", "/dev/mapper/vg0-home")]);
     let found = refusals(&tree, "8:0");
     let volume = "the LVM volume vg0-home (dm-0)";
-    let mounted = format!("The device built on it, {volume} (on sda2), is mounted at /home.");
+    let mounted = format!("A device on top of it ({volume}, on sda2) is mounted at /home.");
     let member = format!("Its partition sda2 is in use by {volume}, mounted at /home.");
     assert_eq!(found, [(RefusalCode::Mounted, mounted), (RefusalCode::Member, member)]);
     assert_eq!(codes(&tree, "8:2"), [RefusalCode::Mounted, RefusalCode::Member]);
@@ -274,7 +274,7 @@ fn devices_on_a_loop_device_are_in_use() {
     let found = refusals(&tree, "8:1");
     assert_eq!(
         found[0].1,
-        "The device built on it, the loop device loop4 (on loop3), is mounted at /m."
+        "A device on top of it (the loop device loop4, on loop3) is mounted at /m."
     );
     assert_eq!(found[1].1, "It is in use by the loop device loop3.");
     // The other users of the partition count, the target itself does not.

@@ -52,11 +52,14 @@ impl Relative {
         match self.relation {
             Relation::Itself => "It".to_owned(),
             Relation::Partition => format!("Its partition {name}"),
-            Relation::WholeDisk => format!("The disk that contains it, {name},"),
-            Relation::Holder => match &self.on {
-                Some(on) => format!("The device built on it, {} (on {on}),", self.node.describe()),
-                None => format!("The device built on it, {},", self.node.describe()),
-            },
+            Relation::WholeDisk => format!("Its whole disk {name}"),
+            Relation::Holder => {
+                let holder = self.node.describe();
+                match &self.on {
+                    Some(on) => format!("A device on top of it ({holder}, on {on})"),
+                    None => format!("A device on top of it ({holder})"),
+                }
+            }
         }
     }
 }
