@@ -35,7 +35,8 @@ impl Watch for Reading {
 }
 
 impl<'a> Checker<'a> {
-    /// Creates a checker that presents each state as a folder of this mount.
+    /// Creates a checker that runs `program` on each state. The state is presented as a folder of the FUSE mount
+    /// `folders`.
     #[must_use]
     pub fn new(folders: &'a Folders, program: Program) -> Self {
         Self { folders, program, next: AtomicU64::new(0), has_read_promise: Arc::default() }

@@ -81,7 +81,8 @@ pub struct Effect {
     pub is_given_up: bool,
 }
 
-/// All effects of a run in order, derived under a set of file system rules.
+/// All effects (parts of changes that a power cut keeps or loses separately) of a recorded run, in order. Derived under
+/// the rules of a file system.
 #[derive(Clone, Debug)]
 pub struct Effects {
     /// Rules of the file system under which the effects were derived.

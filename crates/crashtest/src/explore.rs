@@ -61,11 +61,11 @@ pub struct Explored {
     pub same_reads: u64,
     /// Number of runs of the checker, except those that minimise findings.
     pub checked: u64,
-    /// Judged states from before the program's first output, when nothing was acknowledged: their number, and how
-    /// many are wrong.
+    /// Judged states from before the program's first output, when nothing was acknowledged. Fields: number of states,
+    /// number of wrong states.
     pub before_output: (u64, u64),
-    /// Spot checks of states that equal an earlier state in all parts that the checker read: their number, and the
-    /// number with another verdict than the earlier state.
+    /// Spot checks of the assumption that states that differ only in unread data have the same verdict. Fields: number
+    /// of checks, number of differing verdicts.
     pub spot_checks: (u64, u64),
     /// Smallest wrong states. Per verdict at most [`FINDINGS_MAX`] from after the program's first output, followed by
     /// as many from before it.

@@ -14,27 +14,27 @@ pub struct Rules {
     pub metadata_in_order: bool,
     /// Names that an fsync makes durable.
     pub commit: Commit,
-    /// Growth of a file that survives a crash only together with the data written there.
+    /// Writes whose extension of a file survives a crash only together with the written data.
     pub growth_with_data: Growth,
-    /// Part of a file that survives whenever its rename over another file survives.
+    /// Part of a file (size, data) that is guaranteed to survive if its rename over another file survives.
     pub replace: Replace,
     /// Unit of atomic writes, bytes. A longer write can be torn at multiples of it.
     pub atomic_bytes: u32,
 }
 
-/// Growth of a file that survives a crash only together with the data written there. Other growth can survive alone;
-/// its data then read as zeros.
+/// Writes whose extension of a file survives a crash only together with the written data. An extension by any other
+/// write can survive alone; its data then reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// No growth: after a cut, a file can have its new size without the data.
+    /// No writes: after a power cut, a file can have its new size without the data.
     Never,
-    /// Growth by a write that allocates blocks. A write inside the last block sets the size at once (ext4).
+    /// Writes that allocate blocks. A write inside the last block sets the size at once (ext4).
     NewBlocks,
-    /// Growth by any write.
+    /// All writes.
     Always,
 }
 
-/// The part of a file that survives whenever its rename over another file survives.
+/// Part of a file (size, data) that is guaranteed to survive if its rename over another file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
     /// Neither size nor data: the new name may refer to an empty file.

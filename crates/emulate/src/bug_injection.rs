@@ -9,8 +9,8 @@ pub enum InjectedBug {
     Nothing,
     /// A flush completes without waiting for the buffered data to be programmed.
     HastyFlush,
-    /// If N program operations are in progress when a flush begins, the flush completes after any N have ended,
-    /// including later ones.
+    /// A flush that begins with N program operations in progress completes after any N have ended, including later
+    /// ones.
     CountingFlush,
     /// The map is updated when a program operation begins instead of when it ends, and a power cut in between does
     /// not revert the update.

@@ -3,9 +3,9 @@
 /// Location of the newest data in a range of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// At least partly on the medium, or unknown because the range is too long to examine.
+    /// The range is at least partly on the medium, or is too long to examine.
     OnMedium,
-    /// Only in the device's write buffer, so that the next write to the medium repairs a fault there.
+    /// The range is only in the device's write buffer. Its destage will repair a fault on the medium.
     InBuffer,
     /// The range contains no data.
     Nothing,

@@ -283,7 +283,7 @@ impl Flash {
 /// The attachment of a flash device to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attach {
-    /// In a memory slot, served by a driver thread that polls the device and copies its data.
+    /// The device is in a memory slot. A driver thread polls it and copies its data.
     MemoryChannel {
         /// Number of flash DIMMs per driver thread (2 by default, 1 with the driver option `max-occupancy`).
         devices_per_thread: u32,

@@ -30,7 +30,7 @@ pub struct Store {
     /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes that reads found in the
     /// cache, or that were added to it.
     pub passed_bytes: u64,
-    /// Dirty bytes among which a write buffer chooses the next write; 0: no choice. The write rate varies until this
-    /// amount has been written.
+    /// Dirty data, in bytes, from which a disk picks the next write to minimise its access time; 0 without reordering.
+    /// The write rate varies until this amount has been written.
     pub choice_bytes: u64,
 }

@@ -5,7 +5,7 @@ use crate::flash_counts::Counts;
 use crate::part_id::PartId;
 use crate::read_cache_counts::ReadCacheCounts;
 
-/// Usage of a resource of the machine, such as its flash channels. Equal resources are one entry.
+/// Busy time of a resource of the machine, such as its flash channels, summed over all equal resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Name of the resource, such as `flash channels`.

@@ -20,7 +20,7 @@ pub(crate) struct Values {
     read: VecDeque<(u64, Vec<u64>)>,
     /// Values that the last collected completion returned; `None` unless it was a read with values.
     pub last: Option<Vec<u64>>,
-    /// The next unused name (identifier of content); `None` if values are not names.
+    /// The next unused content identifier; `None` if the library's caller does not store content.
     pub next_name: Option<u64>,
 }
 

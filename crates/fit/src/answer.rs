@@ -23,9 +23,9 @@ const WORST_MIN: f64 = 3.0;
 /// Names of the measured target and run, and of the devices that were tried, for display.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Name of the measured target, or title of the printed figures.
+    /// Name of the measured target, or title of the file of published values.
     pub target: String,
-    /// Id of the run; empty for printed figures.
+    /// Id of the run; empty for published values.
     pub run: String,
     /// Name of the device that the fit started from.
     pub like: String,

@@ -9,7 +9,8 @@ use iodyno_emulate::describe::{DescribedDevice, Parameter};
 use iodyno_emulate::spec::{Device, Kind};
 
 /// Writes the fitted device as a device file. `like` is the device that the fit started from, `run` the id of the
-/// measured run, empty for printed figures, and `target` the name of the measured target, or the title of the figures.
+/// measured run, and `target` the name of the measured target. For a fit to published values, `run` is empty and
+/// `target` is their title.
 pub fn device_file(
     fitted: &Fitted,
     like: &DescribedDevice,

@@ -7,14 +7,14 @@ use crate::refine::{Point, Problem, Slope};
 use crate::{FitError, are_printed};
 use iodyno_measure::statistics::distribution::{normal_quantile, student_quantile};
 
-/// Largest distance from the value to either end of the interval, as a difference of logarithms, at which a parameter
-/// counts as identified: about 5 %.
+/// Maximum distance from a parameter's value to either end of its confidence interval for which the parameter counts as
+/// identified. As a difference of natural logarithms; 0.05 is about 5 %.
 pub const IDENTIFIED: f64 = 0.05;
 /// Largest half-width of an interval that is worth printing, as a difference of logarithms: a factor of 1.65.
 const WEAK: f64 = 0.5;
-/// Lower limit of the scale of the errors. Residuals are smaller than the standard errors where a limit binds, because the
-/// mean latency then varies less than independent operations would make it. With this limit, intervals of drawn volumes
-/// hold in 90 to 98 % of the cases; with 0.5, in 76 %.
+/// Lower limit of the scale of the errors. Residuals are smaller than the standard errors where a limit binds, because
+/// the mean latency then varies less than independent operations would make it. With this limit, intervals of drawn
+/// volumes hold in 90 to 98 % of the cases; with 0.5, in 76 %.
 const SCALE_MIN: f64 = 0.7;
 /// Distance, as a difference of logarithms, from which the interval counts as unbounded on this side: a factor of 20.
 const UNBOUNDED: f64 = 3.0;

@@ -65,7 +65,7 @@ pub enum FitError {
     },
 }
 
-/// A cell to fit to: the results of one workload, measured or printed.
+/// A cell to fit to: the measured or published results of one workload.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Name of the cell, as in messages and results.
@@ -74,7 +74,7 @@ pub struct Measured {
     pub spec: Spec,
     /// State of the emulated device before the cell; [`Precondition::Workload`] takes that of [`Start::target`].
     pub precondition: Precondition,
-    /// Measured or printed figures.
+    /// Measured or published results.
     pub observed: Observed,
 }
 

@@ -74,7 +74,7 @@ impl Probe {
     }
 }
 
-/// Prefix of the names of held-out cells.
+/// Prefix of the names of held-out cells, which test the fitted device and are not fitted to.
 pub const HELD_OUT: &str = "held-out-";
 
 /// Abbreviated workload: name, threads, depth, block size, reads in percent, and further lines of a workload file.
@@ -189,8 +189,8 @@ pub fn precondition(name: &str) -> Precondition {
     Precondition::Workload
 }
 
-/// Returns a cell that overwrites a device of `capacity_bytes` at random until its steady state, and the cells to measure
-/// in this state, each for five times `time_ns`.
+/// Returns a cell that overwrites a device of `capacity_bytes` at random until its steady state, and the cells to
+/// measure in this state, each for five times `time_ns`.
 pub fn steady_probes(capacity_bytes: u64, time_ns: u64) -> Vec<Probe> {
     let write = spec(&(CONDITIONING, 1, 64, "4KiB", 0, ""), 0, time_ns);
     let bytes = capacity_bytes * CONDITIONING_PASSES;

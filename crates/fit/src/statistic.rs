@@ -79,12 +79,12 @@ pub struct Observed {
     pub ops_per_s: f64,
     /// Reads and writes: operations per second, and bytes per second.
     pub(crate) rates: [(f64, f64); 2],
-    /// Length of the measured window; `None` for printed figures, which hold for any length.
+    /// Length of the measured window, ns; `None` for published values, which hold for any length.
     pub window_ns: Option<u64>,
 }
 
 impl Observed {
-    /// Observations of a measured cell.
+    /// Computes the rates and latency statistics of a measured cell.
     pub fn of(cell: &Cell) -> Self {
         let total = cell.total();
         let rate = |kind| {

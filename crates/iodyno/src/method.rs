@@ -1,4 +1,5 @@
-//! Resolves a method from its name, its file or `--vary` to the method's complete inputs.
+//! Collects the inputs of a method (its file, workload files and flags) for `run` with a method's name, a method file
+//! or `--vary`.
 
 use crate::args::Run;
 use crate::failure::Failure;

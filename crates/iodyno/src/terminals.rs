@@ -35,7 +35,8 @@ impl Terminals {
         *TERMINALS.get_or_init(Self::own)
     }
 
-    /// Sets the terminals that finally display the output. Must be called before the command begins.
+    /// Sets the terminals that `iodyno-mpi` detected before it started the ranks. Must be called before the command
+    /// begins.
     pub fn set(self) {
         let _ = TERMINALS.set(self);
     }

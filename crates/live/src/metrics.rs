@@ -1,4 +1,5 @@
-//! Metrics of a served system: the values of its [status](crate::status) as [text](iodyno_measure::exposition).
+//! Metrics of a served system in the text formats of Prometheus and OpenMetrics. The values are those of its
+//! [status](crate::status).
 
 use crate::counts::LATE_NS;
 use crate::scrape;

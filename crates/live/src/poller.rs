@@ -54,8 +54,8 @@ pub fn wait<S: Sink>(live: &Live<S>, until_ns: u64, is_done: impl Fn() -> bool) 
     }
 }
 
-/// Delivers due completions. Returns the times of the next event and of the clock, ns. Updates `looks`, the last two
-/// clock readings of a spinning caller.
+/// Delivers due completions. Returns the time of the next event and the current time, ns. `looks` holds the caller's
+/// last two clock readings, and is updated.
 #[inline]
 pub fn advance<S: Sink>(live: &Live<S>, looks: &mut Looks) -> (u64, u64) {
     let (next_ns, now_ns) = (live.next_ns(), live.now_ns());

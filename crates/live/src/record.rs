@@ -170,7 +170,7 @@ pub struct RecordedFault {
     pub at_ns: u64,
     /// Number of the volume, from 0.
     pub volume: u32,
-    /// What the fault did, and to which requests.
+    /// Action and scope of the fault.
     pub fault: InterfaceFault,
 }
 

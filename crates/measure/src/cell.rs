@@ -111,7 +111,7 @@ pub enum Ended {
     Ops,
     /// The requested number of bytes was moved.
     Bytes,
-    /// In virtual time: rate and latency were steady, and their confidence intervals narrow enough;
+    /// Rate and latency were steady, and their confidence intervals narrow enough. Only in virtual time;
     /// [`Evidence::settled`] gives the precision.
     Settled,
     /// The user or another process stopped the run (Ctrl-C, SIGTERM).
@@ -137,9 +137,11 @@ pub struct StampQuality {
     pub reaps: u64,
     /// Number of completions reaped.
     pub completions: u64,
-    /// Time since the engine's previous poll, ns: the sum over all completions that were not reaped alone.
+    /// Sum of the timestamps' uncertainties over all completions that were reaped together with others, ns. The
+    /// uncertainty is the time since the engine's previous poll.
     pub span_sum_ns: u128,
-    /// Time since the engine's previous poll, ns: the maximum over all completions that were not reaped alone.
+    /// Maximum uncertainty of a timestamp, ns: the longest time between a poll that returned several completions and
+    /// the poll before it.
     pub span_max_ns: u64,
 }
 

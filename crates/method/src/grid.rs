@@ -14,10 +14,10 @@ const POINTS_MAX: usize = 20_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// In the order of the axes' values; the last axis varies fastest.
+    /// Points are measured in the order of the axes' values; the last axis varies fastest.
     #[default]
     Given,
-    /// In random order, reshuffled for each repeat; the order depends only on the run's seed.
+    /// Points are measured in random order, reshuffled for each repeat. The order depends only on the run's seed.
     Random,
     /// Forwards and backwards alternately, so that a linear drift affects all points equally.
     Abba,
@@ -74,7 +74,8 @@ pub struct Point {
     pub words: Vec<(String, String)>,
     /// Name of the point in output and stored results.
     pub name: String,
-    /// Workload at the point. A relative rate is missing here, and is set later from a measured one.
+    /// Workload at the point. Has no rate if [`Self::rate_share`] is set; the rate is then computed after the other
+    /// stage.
     pub spec: Spec,
     /// Offered rate as a fraction of another stage's highest IOPS; `None` for an absolute rate or a closed loop.
     pub rate_share: Option<f64>,

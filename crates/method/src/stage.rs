@@ -133,7 +133,6 @@ pub struct Track {
 pub struct Series {
     /// Workload of each sample, as a grid of one point.
     pub grid: Grid,
-    /// Maximum number of samples.
     pub samples_max: u32,
     /// Idle time between samples, ns.
     pub wait_ns: u64,
@@ -154,7 +153,8 @@ pub struct Points {
     pub of: usize,
     /// Types of operating point to choose.
     pub choose: Vec<Which>,
-    /// Latency ceilings that the chosen points must meet. If the method file has none, those of the earlier stage.
+    /// Latency ceilings (maximum latencies) that the chosen points must meet. Without ceilings in the method file,
+    /// those of the earlier stage apply.
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,
@@ -165,13 +165,13 @@ pub struct Points {
 /// Type of operating point, which determines its choice from the results of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The point with the highest IOPS among those that meet all latency ceilings.
+    /// The point with the highest IOPS among those within all latency limits.
     Max,
-    /// The point with the fewest outstanding I/Os among those that meet all latency ceilings and reach 98 % of the
-    /// IOPS of [`Which::Max`].
+    /// The point with the fewest outstanding I/Os among those within all latency limits that reach 98 % of the IOPS of
+    /// [`Which::Max`].
     Optimal,
-    /// Among the points that meet all latency ceilings, the one whose IOPS are closest to the middle between the
-    /// lowest and the highest IOPS.
+    /// Among the points within all latency limits, the one whose IOPS are closest to the middle between the lowest and
+    /// the highest IOPS.
     Mid,
     /// The point with the fewest outstanding I/Os.
     Min,

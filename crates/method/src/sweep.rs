@@ -23,6 +23,6 @@ pub struct Sweep {
     /// one workload. `None` for a grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_rate: Option<LatencyLimit>,
-    /// Latency ceilings for the best point of the load curve.
+    /// Latency ceilings (maximum latencies) for the best point of the load curve.
     pub ceilings: Vec<Ceiling>,
 }

@@ -1,6 +1,6 @@
-//! `iodyno-mpi`: executes a command of `iodyno` on many hosts, by one process of an MPI job on each. Given hosts, it
-//! starts `mpirun` with itself; started by `mpirun`, `srun` or an MPI operator, it is one of the ranks. The protocol
-//! between ranks is in the crate `iodyno-ranks`, its use by a run in `iodyno-run`.
+//! `iodyno-mpi`: executes a command of `iodyno` on many hosts, as an MPI job with one process (rank) per host. With a
+//! list of hosts it starts `mpirun`, which runs `iodyno-mpi` on each of them. Under `mpirun`, `srun` or an MPI operator
+//! it is one of the ranks. The protocol between ranks is in the crate `iodyno-ranks`, its use by a run in `iodyno-run`.
 
 mod launch;
 mod launched;

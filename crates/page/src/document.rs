@@ -86,7 +86,7 @@ pub struct Headline {
     pub interval: String,
     /// Short additional facts, such as p99, the number of runs or conditions.
     pub beside: Vec<String>,
-    /// Tone, shown as the colour and sign of the number.
+    /// Severity, which determines the colour and the sign of the number.
     pub tone: Tone,
 }
 

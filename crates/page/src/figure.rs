@@ -57,7 +57,7 @@ pub struct Panel {
     pub heat: Option<HeatMap>,
     /// Height of the panel as a multiple of the normal height.
     pub height: f64,
-    /// Legend text for the sign at points with the tone Warning.
+    /// Legend text for the sign at points of severity [`Tone::Warning`].
     pub warning: &'static str,
 }
 
@@ -126,15 +126,15 @@ pub enum Mark {
     Band,
     /// An estimate: a dot with its interval along the **horizontal** axis.
     Interval,
-    /// Like [`Mark::Interval`], for an improvement: an upward triangle in the colour of the tone Good.
+    /// An improvement with its horizontal interval, drawn as an upward triangle in the colour of [`Tone::Good`].
     Better,
-    /// Like [`Mark::Interval`], for a deterioration: a downward triangle in the colour of the tone Bad.
+    /// A deterioration with its horizontal interval, drawn as a downward triangle in the colour of [`Tone::Bad`].
     Worse,
-    /// Like [`Mark::Interval`], for an inconclusive change: a ring in the colour of secondary text.
+    /// An inconclusive change with its horizontal interval, drawn as a ring in the colour of secondary text.
     Undecided,
 }
 
-/// A point of a series: its position, and optionally an interval, a label and a tone.
+/// A point of a series: its position, and optionally an interval, a label and a severity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
     /// Value on the horizontal axis; the index of a category on an axis of categories.
@@ -145,7 +145,7 @@ pub struct Point {
     pub interval: Option<(f64, f64)>,
     /// Label of the point, such as a queue depth or rate; may be empty.
     pub label: String,
-    /// Tone of the point. Warning and Bad are shown by a sign at the point.
+    /// Severity of the point. [`Tone::Warning`] and [`Tone::Bad`] are shown by a sign at the point.
     pub tone: Tone,
 }
 
@@ -158,7 +158,7 @@ pub struct Span {
     pub to: f64,
     /// Name of the range, shown above the first panel if there is room.
     pub name: String,
-    /// Tone, shown as the colour of the range and a sign before its name.
+    /// Severity, which determines the colour of the range and the sign before its name.
     pub tone: Tone,
 }
 
@@ -246,7 +246,7 @@ impl Panel {
 }
 
 impl Point {
-    /// Creates a point without interval and label, in the tone Plain.
+    /// Creates a point without interval, label and emphasis.
     pub fn at(x: f64, y: f64) -> Self {
         Self { x, y, ..Self::default() }
     }

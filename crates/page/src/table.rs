@@ -52,7 +52,7 @@ pub struct Cell {
     pub text: String,
     /// Raw value in the column's unit; `None` if the cell is not a number.
     pub value: Option<f64>,
-    /// Tone of the cell, shown by colour and by a sign or word.
+    /// Emphasis or severity of the cell, shown by colour and by a sign or word.
     pub tone: Tone,
     /// Position of the value between the table's lowest (0) and highest (1), shown as background colour; `None`
     /// for no colour.
@@ -213,7 +213,7 @@ impl Cell {
         self.text.is_empty()
     }
 
-    /// Sets the tone, which determines colour and weight of the text.
+    /// Sets the emphasis or severity, which determines colour and weight of the text.
     #[must_use]
     pub fn toned(self, tone: Tone) -> Self {
         Self { tone, ..self }

@@ -82,7 +82,7 @@ pub struct Lost {
     pub level: Level,
     /// Number of the lost stripe, from 0.
     pub stripe: u64,
-    /// Missing members, more than the level can replace.
+    /// Missing members. Their number exceeds the redundancy of the level.
     pub missing: MemberSet,
 }
 

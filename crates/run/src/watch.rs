@@ -45,7 +45,7 @@ pub struct Rates {
     pub errors: u64,
 }
 
-/// Comparison of the ranks that measure a cell together.
+/// Comparison of the ranks (processes, usually on different hosts) that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
     /// Number of ranks in the run.

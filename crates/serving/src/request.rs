@@ -1,4 +1,4 @@
-//! A request to serve storage: the storage, its timing, and the addresses.
+//! A request to serve storage: the storage, its timing, and the addresses of the servers.
 
 use iodyno_nbd::tls::ServerTls;
 use iodyno_nbd::{Endpoint, ServerConfig};

@@ -29,13 +29,15 @@ pub struct Stratum {
     pub error: Spread,
     /// Errors in excess of the rounding of the published values, over all scored values.
     pub outside: Spread,
-    /// Like `outside`, for the null model's predictions; only over values with a prediction.
+    /// Like `outside`, for the null model (a prediction without a device model). Only over values that it predicts.
     pub null_outside: Spread,
-    /// Number of values with a prediction by the null model.
+    /// Number of values that the null model (a prediction without a device model) predicts.
     pub with_null: usize,
-    /// Number of simulated values that are closer to the published value than the null model's prediction.
+    /// Number of simulated values that are closer to the published value than the null model (a prediction without a
+    /// device model).
     pub better: usize,
-    /// Number of simulated values that are as close to the published value as the null model's prediction.
+    /// Number of simulated values that are as close to the published value as the null model (a prediction without a
+    /// device model).
     pub equal: usize,
 }
 
@@ -51,7 +53,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Computes the statistics of errors, which may be negative.
+    /// Computes the statistics of the absolute values of relative errors.
     pub fn of(errors: impl Iterator<Item = f64>) -> Self {
         let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
         sizes.sort_by(f64::total_cmp);

@@ -55,11 +55,11 @@ pub enum Metric {
     LatencyP99999,
     /// Mean latency of one thread with one outstanding operation.
     LatencyMeanAlone,
-    /// Number of outstanding operations at the panel's optimum operating point.
+    /// Number of outstanding operations at the optimum operating point ([`Optimum`]).
     OioBest,
-    /// Number of threads at the panel's optimum operating point.
+    /// Number of threads at the optimum operating point ([`Optimum`]).
     ThreadsBest,
-    /// Outstanding operations per thread at the panel's optimum operating point.
+    /// Outstanding operations per thread at the optimum operating point ([`Optimum`]).
     DepthBest,
     /// Number of devices that saturate a system: its maximum rate, divided by the rate of one device.
     UsefulDevices,
@@ -71,7 +71,7 @@ pub enum Metric {
     BandwidthPeak,
     /// Standard deviation of the bandwidth over the intervals of the measurement, as a fraction of the mean.
     BandwidthVariation,
-    /// Smallest number of threads that reaches 97 % of the highest rate in the panel.
+    /// Smallest number of threads that reaches 97 % of the highest rate of the table or figure.
     ThreadsAtPeak,
     /// 25th percentile of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP25,
@@ -309,7 +309,7 @@ impl Metric {
         }
     }
 
-    /// Whether the metric combines all depths of the panel into one value, instead of having one value for each.
+    /// Whether the metric combines all queue depths of a table or figure into one value.
     pub const fn over_depths(self) -> bool {
         matches!(
             self,
@@ -321,8 +321,8 @@ impl Metric {
         )
     }
 
-    /// Key that a panel must have to show this metric: `together`, `optimum_within` or `think`; None if no key is
-    /// required.
+    /// Key that a `[[panels]]` entry must have to show this metric: `together`, `optimum_within` or `think`; None if no
+    /// key is required.
     pub const fn needs(self) -> Option<&'static str> {
         match self {
             Self::IopsLow | Self::IopsHigh => Some("together"),
@@ -390,14 +390,14 @@ impl Metric {
         })
     }
 
-    /// Whether the metric combines all numbers of threads of a panel into one value, instead of having one value
-    /// for each.
+    /// Whether the metric combines all numbers of threads of a table or figure into one value.
     pub const fn over_threads(self) -> bool {
         matches!(self, Self::ThreadsAtPeak)
     }
 
-    /// Recipe that computes the metric for `cell`. `depths` and `threads` are the panel's, ascending; `smallest`
-    /// is the number of devices per volume. None for properties of an optimum and [`Self::MessagesPerS`].
+    /// Recipe that computes the metric for `cell`. `depths` and `threads` are the axis values of the table or figure,
+    /// ascending; `smallest` is the number of devices per volume. None for properties of an optimum and
+    /// [`Self::MessagesPerS`].
     pub fn recipe(
         self,
         cell: CellKey,

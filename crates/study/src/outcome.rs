@@ -49,7 +49,7 @@ pub struct Outcome<'a> {
 /// Latencies of one cell over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeLine {
-    /// Index of the cell's panel in `Study::panels`.
+    /// Index in `Study::panels` of the table or figure to which the cell belongs.
     pub panel: usize,
     /// System, workload and position on the axes of the cell.
     pub at: CellKey,

@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Panel {
     /// Name of the table or figure in the paper, such as `Table 4`.
     pub figure: String,
-    /// Title of the panel, such as `disk with replays`.
+    /// Title of the table or figure, such as `disk with replays`.
     pub title: String,
-    /// Queue depths on the panel's axis, ascending; empty if the depth does not vary.
+    /// Queue depths on the axis of the table or figure, ascending; empty if the depth does not vary.
     pub depths: Vec<u32>,
-    /// Metrics that the panel shows, in display order.
+    /// Metrics that the table or figure shows, in display order.
     pub metrics: Vec<Metric>,
 }
 

@@ -92,7 +92,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Word for the place in the file of published values.
+    /// Keyword of the place in the file of published values.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",

@@ -1,4 +1,4 @@
-//! Results for a row of a study: the simulated value, its error, and the null model's prediction.
+//! Results for a row of a study: the simulated value, its error, and the baseline (null model).
 
 use crate::null::NullModel;
 use crate::score::Score;
@@ -17,7 +17,7 @@ pub struct Row {
     pub score: Option<Score>,
     /// Whether the published value is excluded from the error statistics, for example because it can't be right.
     pub flagged: bool,
-    /// Prediction of the null model; None if there is none.
+    /// Prediction of the null model (a prediction without a device model); None if no rule applies.
     pub null: Option<Null>,
 }
 
@@ -28,7 +28,7 @@ pub struct Null {
     pub model: NullModel,
     /// Predicted value, in the row's unit.
     pub value: f64,
-    /// Error of the null model; None if no value was published.
+    /// Error of the predicted value; None if no value was published.
     pub score: Option<Score>,
 }
 

@@ -1,5 +1,5 @@
-//! Groups rows into the lines of a chart. The rows of a line have the same panel and metric and differ only along one
-//! axis.
+//! Groups rows of a study into the lines of a chart. The rows of a line have the same metric and belong to the same
+//! table or figure of the paper; they differ only along one axis.
 
 use crate::metric::Metric;
 use crate::study::Study;
@@ -43,7 +43,7 @@ impl Axis {
 /// One line of a chart, as a list of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Index of the line's panel in `Study::panels`.
+    /// Index in `Study::panels` of the table or figure to which the line belongs.
     pub panel: usize,
     /// The metric that the line shows.
     pub metric: Metric,

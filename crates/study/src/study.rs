@@ -31,17 +31,18 @@ pub struct Study {
     pub source: String,
     /// Whether cells are measured in rounds, until the steady state of SNIA's specification.
     pub in_rounds: bool,
-    /// Systems that the paper tests, followed by competing descriptions of their devices for the null model.
+    /// Systems that the paper tests, followed by competing descriptions of their devices, which serve as a baseline
+    /// (null model).
     pub systems: Vec<Bench>,
-    /// Workloads to which panels can refer.
+    /// Workloads to which the study's tables and figures can refer.
     pub workloads: Vec<Workload>,
-    /// Data-sheet rates of single devices, for the null model.
+    /// Data-sheet rates of single devices, for the null model (a prediction without a device model).
     pub members: Vec<MemberRates>,
     /// Tables and figures of the paper, in the order of the study file.
     pub panels: Vec<Panel>,
     /// Values published in the paper, in the order of their file.
     pub printed: Vec<Figure>,
-    /// All rows, in the order of the panels. Rows that belong to no panel are at the end.
+    /// All rows, in the order of the panels (tables and figures of the paper). Rows outside of panels are at the end.
     pub rows: Vec<Wanted>,
     /// Conclusions of the paper, in the order of the study file.
     pub conclusions: Vec<Conclusion>,

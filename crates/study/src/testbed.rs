@@ -33,19 +33,19 @@ pub struct Bench {
     /// A volume in the syntax of a target name, without the number of volumes, such as `raid5(hdd*8)` in
     /// `model:raid5(hdd*8)*2`.
     pub volume: String,
-    /// Default number of devices if the panel does not vary it; in a sizing table, the maximum that can be
+    /// Number of devices in tables and figures that do not vary it; in a sizing table, the maximum that can be
     /// attached.
     pub devices: Option<u32>,
-    /// Default number of outstanding operations per volume if the panel does not vary it.
+    /// Number of outstanding operations per volume in tables and figures that do not vary it.
     pub depth: Option<u32>,
     /// Bandwidth of the links between host and devices, bytes/s; None if unknown.
     pub link_bytes_per_s: Option<f64>,
     /// Minimum warm-up for workloads with writes, ns: the time over which earlier writes affect the results.
     pub ramp_ns: u64,
-    /// Index in `Study::systems` of a system with another description of the same device, whose simulated values serve
-    /// as this system's null model; None if there is none.
+    /// Index in `Study::systems` of a system with another description of the same device. Its simulated values are the
+    /// baseline (null model) for this system; None without such a system.
     pub competitor: Option<usize>,
-    /// Whether only panels that explicitly name the system get rows for it.
+    /// Whether a table or figure shows the system only if it names it explicitly.
     pub only_named: bool,
     /// Remarks on the system; mostly empty.
     pub note: String,

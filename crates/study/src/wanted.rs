@@ -10,23 +10,23 @@ use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, Block, Edge, Percent, Process, Spec};
 use std::fmt::Write as _;
 
-/// A workload of the paper. Panels add its block size, depth and think time.
+/// A workload of the paper. Its tables and figures add the block size, depth and think time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Name of the workload in the file of published values.
     pub name: String,
     /// Catalog workload that this one extends; None: generated from `read` and `random`.
     pub like: Option<Spec>,
-    /// Default size of one operation if the panel does not vary it, bytes.
+    /// Size of one operation in tables and figures that do not vary it, bytes.
     pub block_bytes: Option<u32>,
-    /// Default number of outstanding operations per volume if the panel does not vary it; overrides the system's
+    /// Number of outstanding operations per volume in tables and figures that do not vary it. Overrides the system's
     /// default.
     pub depth: Option<u32>,
-    /// Default number of threads per device if the panel does not vary it; None: one.
+    /// Number of threads per device in tables and figures that do not vary it; None: one.
     pub threads: Option<u32>,
     /// Number of files that the workload accesses; None: it accesses the volume directly.
     pub files: Option<u32>,
-    /// Default used fraction of the volume if the panel does not vary it.
+    /// Used fraction of the volume in tables and figures that do not vary it.
     pub fill: Percent,
     /// Fraction of operations that are reads, 0 to 1.
     pub read: f64,
@@ -49,7 +49,8 @@ pub struct Workload {
     pub beside: Option<usize>,
     /// Kind of operation whose latency percentiles are reported; None: all kinds together.
     pub percentiles: Option<OpKind>,
-    /// Workload whose published value, times the factor, is this workload's null model; None: the usual rules apply.
+    /// Workload whose published value, times the factor, is the null model's prediction (a prediction without a device
+    /// model) for this workload; None: the rules of the module `null` apply.
     pub null: Option<(String, f64)>,
     /// Number of times that the workload overwrites the capacity of flash devices before the cell, outside simulated
     /// time.
@@ -67,12 +68,13 @@ pub struct Workload {
 pub struct Wanted {
     /// Key of the row, which equals the key of its published value.
     pub key: Key,
-    /// Index in `Study::panels`; None for a row that belongs to no panel (an input, or a value in the text).
+    /// Index in `Study::panels`; None for a row outside the paper's tables and figures (an input, or a value in the
+    /// text).
     pub panel: Option<usize>,
-    /// Metric of the row; None for a row that belongs to no panel.
+    /// Metric of the row; None for a row outside the paper's tables and figures.
     pub metric: Option<Metric>,
-    /// Position on the panel's axes; None for a row that belongs to no panel. The depth is meaningless if the
-    /// metric aggregates over all depths.
+    /// Position on the axes of the paper's table or figure; None for a row outside them. The depth is meaningless if
+    /// the metric aggregates over all depths.
     pub at: Option<CellKey>,
     /// Computation of the value from the results of cells.
     pub recipe: Recipe,

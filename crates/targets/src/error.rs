@@ -201,7 +201,7 @@ pub enum TargetError {
         /// `errno` of the failed system call.
         errno: i32,
     },
-    /// The target does not support the request.
+    /// The target does not support a requested feature, such as direct I/O.
     #[error("{path}: {problem}\n  help: {help}")]
     Unsupported {
         /// Name or path of the target.

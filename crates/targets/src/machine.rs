@@ -20,7 +20,7 @@ pub struct CgroupLimits {
     pub cpu: Option<String>,
     /// `io.max`: limits in bytes or operations per second, by device.
     pub io: Option<String>,
-    /// Limit on the memory of the group's processes, bytes.
+    /// `memory.max`: memory limit of the control group, bytes.
     pub memory_bytes: Option<u64>,
 }
 

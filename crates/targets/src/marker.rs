@@ -56,7 +56,8 @@ impl Marker {
         }
     }
 
-    /// True if a marked file may have this length: that of the mark, or less if the file is incomplete.
+    /// True if a file of `len_bytes` agrees with the mark. A complete file must have exactly the marked length, an
+    /// incomplete one at most this length.
     pub fn fits(self, len_bytes: u64) -> bool {
         match self {
             Self::Making(bytes) => len_bytes <= bytes,

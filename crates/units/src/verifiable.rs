@@ -35,8 +35,8 @@ pub struct Mark {
     pub version: u8,
     /// Offset of the unit from the start of the target, bytes.
     pub offset_bytes: u64,
-    /// Identifies the run that wrote the unit. In version 2: the run's start time, ns since 1970, plus the index of
-    /// the target, which is unique for each run and target. In version 1: the run's seed.
+    /// Identifier of the run that wrote the unit. In version 2, the run's start time, ns since 1970, plus the index of
+    /// the target in the run. In version 1, the run's seed.
     pub writer: u64,
     /// Number of times that this writer has written this unit, including this write: 1 for the first.
     pub generation: u32,

@@ -52,7 +52,7 @@ pub struct CellSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropCache {
-    /// Of a file: only clean pages. Of a block device: all pages, after writing dirty ones back.
+    /// Drops the clean pages of a file, or writes back the dirty pages of a block device and drops all its pages.
     Clean,
     /// All pages of the active range, after writing dirty ones back.
     All,
@@ -82,8 +82,8 @@ impl TargetPart {
         WorkerIndex { index: self.index * threads + index, of: self.of * threads }
     }
 
-    /// Position of worker `index` of this process among all workers that divide its active range. If the process has its
-    /// own region, these are its own workers; otherwise, the workers of all processes.
+    /// Position of worker `index` of this process among all workers that divide its active range. If the process has
+    /// its own region, these are its own workers; otherwise, the workers of all processes.
     pub const fn over_range(self, index: u32, threads: u32) -> WorkerIndex {
         if self.own_region {
             WorkerIndex { index, of: threads }

@@ -1,4 +1,5 @@
-//! Calls to an observer before parts of a tree are used, so that their content can be decided lazily.
+//! Interface of an observer that is called before an operation uses a part of a file tree. The observer can then choose
+//! the part's content lazily.
 
 use crate::change::NodeId;
 use crate::tree::Tree;
@@ -21,9 +22,9 @@ pub enum Item {
         /// Number of the first page in the file, from 0.
         number: u64,
     },
-    /// Size of a file.
+    /// Size of the file with this number.
     Size(NodeId),
-    /// Permissions of a node.
+    /// Permissions of the file or directory with this number.
     Mode(NodeId),
     /// Result of looking up a name in a directory: a node, or that the name is free.
     Name {

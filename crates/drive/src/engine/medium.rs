@@ -1,4 +1,4 @@
-//! Media: open storage, each with the engine that executes its operations.
+//! Types of open storage that a worker can measure, such as a file or RAM, each with its engine.
 
 use super::live::CompletionHandle;
 use super::nbd::NbdMedium;

@@ -1,4 +1,4 @@
-//! Conversion of a system file: the server and its default devices.
+//! Converts a system file to a [`DescribedSystem`]: a server and its default devices.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

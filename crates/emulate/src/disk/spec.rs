@@ -3,7 +3,7 @@
 /// The order in which the heads serve waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// In the order of arrival.
+    /// Requests are served in the order of arrival.
     Fifo,
     /// Shortest access time first: least seek plus rotational wait, among the oldest `window` requests. The access
     /// time is weighted by `1 - waited / age_max` (ASATF; Jacobson and Wilkes, 1991). While a request has waited
@@ -24,8 +24,8 @@ pub enum Scheduler {
 pub struct Shingled {
     /// Size of a band: 64 KiB to 1 GiB. A band is rewritten as a whole.
     pub band_bytes: u64,
-    /// Size of the media cache, at the outer edge of the platters: one band to 1 TiB. Not part of the disk's
-    /// capacity.
+    /// Size of the media cache, which is at the outer edge of the platters and not part of the disk's capacity. At
+    /// least one band, at most 1 TiB.
     pub cache_bytes: u64,
     /// Maximum number of ranges in the media cache, 1 to 16 777 216.
     pub entries_max: u32,

@@ -1,5 +1,6 @@
-//! Programmed data that is not durable yet, in a device with a volatile buffer and a rule for power cuts. Data
-//! becomes durable, and the map points to it, once its whole atomic block or all earlier data has been programmed.
+//! Programmed data that is not durable yet, in a device with a volatile buffer and power-cut settings. Depending on
+//! these settings, data becomes durable, and the map points to it, once its whole atomic block or all earlier data has
+//! been programmed.
 //!
 //! A group is the part of one write within an aligned block of `units`. It enters the buffer, and becomes durable, as
 //! a whole. Units are numbered in the order in which the buffer accepts them.
@@ -29,7 +30,8 @@ struct Group {
     programmed: Vec<Programmed>,
 }
 
-/// Groups of units in the buffer, in program operations, or programmed, which are not durable yet, in the order of acceptance.
+/// Groups of units in the buffer, in program operations, or programmed, which are not durable yet, in the order of
+/// acceptance.
 #[derive(Clone, Debug)]
 pub(super) struct Commits {
     is_ordered: bool,
@@ -95,7 +97,8 @@ impl Commits {
         self.groups.iter().flat_map(|group| &group.programmed).map(|of| of.unit)
     }
 
-    /// Processes a power failure: forgets all groups. Returns the physical slots of the programmed units, which are lost.
+    /// Processes a power failure: forgets all groups. Returns the physical slots of the programmed units, which are
+    /// lost.
     pub(super) fn power_off(&mut self) -> impl Iterator<Item = u32> {
         let lost = std::mem::take(&mut self.groups);
         lost.into_iter()

@@ -91,7 +91,7 @@ pub enum Residence {
     Unwritten,
     /// The page's data is in this physical slot.
     Slot(u32),
-    /// The page has data, but it is not in the sample of pages in the map.
+    /// The page has data, but no known location, because the map contains only a sample of the pages.
     NotRepresented,
 }
 

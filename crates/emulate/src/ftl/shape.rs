@@ -62,8 +62,8 @@ impl Shape {
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the spare factor for `oracle::write_amplification_uniform`: the fraction of the physical pages without
-    /// data, where pages that are unprogrammed in steady state do not count.
+    /// Returns the spare factor for `oracle::write_amplification_uniform`: the fraction of the physical pages that
+    /// exceeds the logical capacity. Excludes the blocks that are empty in steady state.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
             .saturating_sub(u64::from(empty_blocks(self.frontiers)));

@@ -57,7 +57,7 @@ pub enum HostPaths {
     Both,
 }
 
-/// Bandwidths and fetch time of an adapter in its PCIe slot.
+/// Bandwidths and DMA fetch time of an adapter in its PCIe slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slot {
     /// Bandwidth from the adapter to the host.

@@ -3,9 +3,9 @@
 /// Whether a limit counts operations or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// I/Os: an IOPS limit.
+    /// The limit counts I/Os (IOPS limit).
     Operations,
-    /// Bytes: a throughput limit.
+    /// The limit counts bytes (throughput limit).
     Bytes,
 }
 

@@ -13,10 +13,11 @@ pub struct PowerCut {
 /// Order in which writes become durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DurableOrder {
-    /// In the order in which program operations end: a power cut may lose a write and keep later ones.
+    /// Data becomes durable in the order in which program operations end. A power cut may lose a write and keep later
+    /// ones.
     #[default]
     Any,
-    /// In the order in which the buffer accepted them: a power cut loses only the latest writes.
+    /// Data becomes durable in the order in which the buffer accepted it. A power cut loses only the latest writes.
     Acknowledged,
 }
 

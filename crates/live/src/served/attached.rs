@@ -27,7 +27,7 @@ pub struct Attached {
     _line: Option<Arc<dyn HangUp>>,
 }
 
-/// Origin of an operation: the client's attachment, and the operation's delay before its submission.
+/// Client of an operation, such as an NBD connection, and the operation's delay in this process before its submission.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client<'a> {
     /// The client's attachment to the volume; `None` for operations of this process itself.

@@ -4,7 +4,7 @@ use iodyno_units::IoError;
 use std::io;
 use std::path::PathBuf;
 
-/// Error of a read from a volume's store.
+/// Reason why a volume's stored bytes could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The range exceeds the end of the volume.
@@ -31,7 +31,7 @@ pub enum ReadError {
     },
 }
 
-/// Error of a write, trim or flush of a volume's store.
+/// Reason why a write, trim or flush of a volume's stored bytes failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The range exceeds the end of the volume.

@@ -109,8 +109,8 @@ pub struct Extent {
 pub struct Scrub {
     /// Number of units that match their checksum.
     pub sound_units: u64,
-    /// Number of units without a checksum, which can't be verified: data from before checksums, or holes next to
-    /// data.
+    /// Number of units that can't be verified, because they have no checksum. They were written before checksums
+    /// existed, or are holes next to data.
     pub unknown_units: u64,
     /// Number of units that do not match their checksum.
     pub corrupt_units: u64,

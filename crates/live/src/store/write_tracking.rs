@@ -246,8 +246,8 @@ impl Store {
         written
     }
 
-    /// Writes the first bytes of a write's unit to the base, up to the byte `until` of the unit. Volatile versions that were
-    /// accepted before it are written up to there, too.
+    /// Writes the first bytes of a write's unit to the base, up to the byte `until` of the unit. Volatile versions that
+    /// were accepted before it are written up to there, too.
     fn tear(&mut self, slot: u32, unit: u64, until: usize) -> Result<(), WriteError> {
         let offset = unit * UNIT_BYTES;
         if let Some(version) = self.overlay.tears(unit, slot, until)
@@ -356,24 +356,24 @@ impl Store {
         outcome
     }
 
-    /// Retries the writes that the host refused, whose data would be lost if the server were killed. Must be called for
-    /// each flush and at shutdown. Later servers treat any older version of the content as corrupt, even if this call
-    /// returns an error.
+    /// Retries failed writes to the backing file. Their data would be lost if the server were killed. Must be called
+    /// for each flush and at shutdown. Later servers treat any older version of the content as corrupt, even if this
+    /// call returns an error.
     ///
     /// # Errors
-    /// The host still refuses data. Or an acknowledged partial write hit a corrupt unit, which stays corrupt
-    /// until it is rewritten whole; this error is returned only once.
+    /// A write fails again. Or an acknowledged partial write hit a corrupt unit, which stays corrupt until it is
+    /// rewritten whole; this error is returned only once.
     pub fn settle(&mut self) -> Result<(), WriteError> {
         let settled = self.durable.settle(&(0..u64::MAX));
         let late = self.durable.take_late();
         settled.and(late).and(self.base().close_generation())
     }
 
-    /// Retries the writes that the host refused in a range. Called before an operation that promises durability
+    /// Retries writes to the backing file that failed in a range. Called before an operation that promises durability
     /// (FUA) is acknowledged.
     ///
     /// # Errors
-    /// The host still refuses data in the range.
+    /// A write to the range fails again.
     pub fn settle_range(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), WriteError> {
         if self.durable.is_clear() {
             return Ok(());
@@ -404,8 +404,8 @@ impl Store {
         self.durable.take_refusals()
     }
 
-    /// Retries the writes that the host refused. Returns the host's error if it still refuses some; `None` if no refused
-    /// data is left.
+    /// Retries the writes that the host refused. Returns the host's error if it still refuses some; `None` if no
+    /// refused data is left.
     pub fn is_stranded(&mut self) -> Option<WriteError> {
         if self.durable.is_clear() || self.durable.settle_some() {
             return None;

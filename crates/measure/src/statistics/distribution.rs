@@ -53,9 +53,9 @@ pub fn quantile_ranks(n: u64, q: f64, level: f64) -> Ranks {
 /// Ranks that bound a confidence interval, with the confidence achieved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranks {
-    /// Rank of the lower end, 1 = smallest; 0 for unbounded.
+    /// Rank of the interval's lower end among the n sorted values, from 1; 0 if the interval has no lower bound.
     pub lower: u64,
-    /// Rank of the upper end; n + 1 for unbounded.
+    /// Rank of the interval's upper end among the n sorted values, from 1; n + 1 if the interval has no upper bound.
     pub upper: u64,
     /// Confidence achieved, 0 to 1: P(lower ≤ N < upper), where N is the number of values up to the quantile.
     pub level: f64,

@@ -16,8 +16,8 @@ pub struct LoadPoint {
     pub oio: u32,
     /// Completed operations per second of all threads together.
     pub iops: f64,
-    /// Response time statistics, such as mean, p99 and p99.9, in the order of the latency ceilings, ns. None with
-    /// too few samples, which counts as above the ceiling.
+    /// Response time statistics, such as mean, p99 and p99.9, in the order of the latency ceilings (maximum latencies),
+    /// ns. None with too few samples, which counts as above the ceiling.
     pub latency_ns: Vec<Option<f64>>,
     /// Whether the figures are usable: steady state reached, consistent with Little's law, and not judged
     /// invalid.
@@ -33,11 +33,11 @@ impl LoadPoint {
     }
 }
 
-/// Best point of a load sweep under the latency ceilings.
+/// Best point of a load sweep under the latency limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimum {
-    /// At least one point has usable figures and meets all latency ceilings.
+    /// At least one point has usable figures and meets all latency limits.
     Found {
         /// Index of the best point: the fewest outstanding I/Os with at least 98 % of the highest IOPS.
         chosen: usize,
@@ -47,7 +47,7 @@ pub enum Optimum {
         /// None if there is no other.
         runner_up: Option<usize>,
     },
-    /// Every point exceeds a ceiling or has unusable figures. Display the point `least`, marked "over ceiling".
+    /// Every point exceeds a latency limit or has unusable figures. Display the point `least`, marked "over ceiling".
     NoneFeasible {
         /// Index of the point with the fewest outstanding I/Os.
         least: usize,
@@ -55,8 +55,8 @@ pub enum Optimum {
     NoPoints,
 }
 
-/// Finds the best point under the latency ceilings `ceilings_ns`, one per entry of [`LoadPoint::latency_ns`].
-/// Without ceilings, latency is ignored.
+/// Finds the best point under the maximum latencies `ceilings_ns`, one per entry of [`LoadPoint::latency_ns`]. If there
+/// are none, latency is ignored.
 pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     let fewest = |i: &usize, j: &usize| {
         let (a, b) = (&points[*i], &points[*j]);
@@ -140,7 +140,7 @@ pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     order
 }
 
-/// Among the points that meet all latency ceilings, chooses `count` points between the one with the fewest
+/// Among the points within the maximum latencies `ceilings_ns`, chooses `count` points between the one with the fewest
 /// outstanding I/Os and the one with the highest IOPS. Divides the IOPS between these two into equal steps, and
 /// returns the point closest to each step; ties go to fewer outstanding I/Os. Returns fewer points if one is the
 /// closest to several steps.

@@ -1,4 +1,5 @@
-//! Noise with known parameters, for the tests' simulations: every draw is from a named stream.
+//! Random numbers with known mean, variation and correlation, for simulations in tests. Reproducible, because each
+//! simulation draws from its own seeded stream.
 
 use iodyno_units::rng::{self, Generator};
 

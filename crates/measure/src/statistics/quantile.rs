@@ -25,13 +25,13 @@ pub const EXCEEDANCES_PUBLISH: f64 = 100.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
-    /// Fewer than 5 samples beyond the percentile: do not print it.
+    /// Fewer than 5 samples lie beyond the percentile. It must not be printed.
     Hidden,
-    /// 5 to 9 samples beyond the percentile: print it greyed out.
+    /// 5 to 9 samples lie beyond the percentile. It is printed greyed out.
     Weak,
-    /// 10 to 99 samples beyond the percentile: print it.
+    /// 10 to 99 samples lie beyond the percentile. It is printed, but should not be published.
     Printable,
-    /// At least 100 samples beyond the percentile: it may be published.
+    /// At least 100 samples lie beyond the percentile. It may be published.
     Publishable,
 }
 

@@ -15,9 +15,9 @@ pub struct PointFinding {
     pub which: &'static str,
     /// Name of the point that was chosen from the earlier stage.
     pub chosen: String,
-    /// Latency ceilings that the point must meet, as text; may be empty.
+    /// Latency ceilings (maximum latencies) that the point must meet, as text; may be empty.
     pub ceilings: Vec<String>,
-    /// Whether the point stayed below the ceilings in its own, longer measurement.
+    /// Whether the point stayed within the latency ceilings in its own, longer measurement.
     pub keeps: bool,
     /// Results of the point's own, longer measurement.
     pub row: Row,

@@ -14,13 +14,13 @@ use serde::Serialize;
 /// Result of a stage that repeats a grid in rounds until the steady state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsFinding {
-    /// Verdict of the specification's steady-state test; `None` if a tracking variable could not be measured.
+    /// Verdict of the specification's steady-state test; `None` if a variable to be tested could not be measured.
     pub steady: Option<SteadyReport>,
     /// Reason why `steady` is `None`.
     pub trouble: Option<String>,
     /// Limits of the steady-state test, as text.
     pub limits: String,
-    /// Tracking variables with their values in all rounds.
+    /// Tracking variables (the figures that the steady-state test judges) with their values in all rounds.
     pub variables: Vec<Variable>,
     /// Number of complete rounds.
     pub rounds: u32,
@@ -30,7 +30,7 @@ pub struct RoundsFinding {
     pub window_first: u32,
 }
 
-/// A tracking variable with its value in each round.
+/// A tracking variable (a figure that the steady-state test judges) with its value in each round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variable {
     /// Display name of the variable, such as `iops of block=4KiB`.

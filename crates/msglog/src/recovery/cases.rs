@@ -19,7 +19,7 @@ pub(super) struct Conditions {
     pub is_durable: bool,
     /// The chunk was closed after the start of the gap had become durable, according to its header.
     pub saw_gap_durable: bool,
-    /// The position is not after the log's last chunk, which a search beyond the gap has found.
+    /// The position is at or before the log's last chunk. A search beyond the gap has found this chunk.
     pub is_before_last: bool,
     /// The chunk's epoch is at least that of the chunk whose header has the highest durable position.
     pub is_epoch_current: bool,

@@ -198,7 +198,7 @@ fn harmless(text: &str, style: Style) -> String {
     }
 }
 
-/// Terminal role of a tone, which determines the colour of the text.
+/// Terminal role of an emphasis or severity. The role determines the colour of the text.
 pub const fn role(tone: Tone) -> Role {
     match tone {
         Tone::Plain | Tone::Note => Role::Plain,

@@ -1,4 +1,5 @@
-//! Integers as vectors: single bytes, and eight bytes in a `u64`.
+//! Portable implementation of [`Vector`] without SIMD instructions, for a single byte (`u8`) and for eight bytes
+//! (`u64`).
 
 #![allow(clippy::inline_always, reason = "a step is a few instructions")]
 

@@ -1,4 +1,5 @@
-//! Exemplars of a cell's latency histograms. Of the slowest operations of all intervals, each bucket shows the slowest.
+//! Exemplars of a cell's latency histograms. Candidates are the slowest operation of each interval. A bucket's exemplar
+//! is its slowest candidate.
 
 use iodyno_measure::exposition::{Exemplars, labels};
 use iodyno_measure::{Cell, Interval};

@@ -70,8 +70,8 @@ impl Offer {
         self.volumes.price + self.instance.as_ref().map_or(0.0, |instance| instance.price)
     }
 
-    /// Utilisation of the busiest rate limit of the volumes or the instance, without burst credits. 1: the sustained
-    /// rate.
+    /// Load as a fraction of the sustained rate, for the busiest rate limit of the volumes or the instance. Ignores
+    /// burst credits, and may exceed 1.
     pub fn utilisation(&self, load: &Load) -> f64 {
         let of_volumes = load.utilisation(&self.volumes.limits, self.volumes.count, false);
         of_volumes.max(load.utilisation(self.shared(), 1, false))

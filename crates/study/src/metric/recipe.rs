@@ -11,7 +11,7 @@ pub enum Recipe {
     Of(Quantity, CellKey),
     /// A result of one cell, selected by [`CellFigure`].
     Figure(CellFigure, CellKey),
-    /// Messages per second in one cell; the number is the messages per operation.
+    /// Messages per second in one cell: its rate times this number of messages per operation.
     Messages(u32, CellKey),
     /// Smallest number of threads among the cells that reach this fraction of the highest rate.
     FewestThreads(f64, Vec<CellKey>),
@@ -39,8 +39,8 @@ pub enum Recipe {
     Given(f64),
 }
 
-/// Rule for the optimum operating point: the fewest outstanding operations with a mean latency within a ceiling and at
-/// least 98 % of the highest rate.
+/// Rule for the optimum operating point: the fewest outstanding operations with a mean latency of at most
+/// [`Self::ceiling_ns`] and at least 98 % of the highest rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
     /// Candidates for the optimum.
@@ -52,7 +52,7 @@ pub struct Optimum {
 /// A property of the optimum operating point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
-    /// A quantity at the optimum, measured by a cell with `long` set ([`CellKey`]).
+    /// A quantity at the optimum, measured by a longer cell ([`CellKey::long`]).
     Of(Quantity),
     /// Total number of outstanding operations at the optimum.
     Oio,
@@ -90,7 +90,8 @@ impl Optimum {
 }
 
 impl Recipe {
-    /// Cells whose results the recipe needs, without [`Self::long_cells`], which depend on results.
+    /// Cells whose results the recipe needs. Excludes [`Self::long_cells`], which can be chosen only after these cells
+    /// have been simulated.
     pub fn cells(&self) -> Vec<CellKey> {
         match self {
             Self::Of(_, cell) | Self::Figure(_, cell) | Self::Messages(_, cell) => vec![*cell],
@@ -134,7 +135,8 @@ impl Recipe {
         }
     }
 
-    /// Long cells that measure the optima in this recipe.
+    /// Cells with `long` set ([`CellKey`]) that measure the optimum operating points of this recipe. `taken` holds the
+    /// results of [`Self::cells`].
     pub fn long_cells(&self, taken: &BTreeMap<CellKey, Taken>) -> Vec<CellKey> {
         match self {
             Self::AtOptimum(AtOptimum::Of(_), optimum) => vec![optimum.long(taken)],

@@ -1,5 +1,5 @@
-//! Charts of latency over time, one per workload of a panel, with all systems. The charts of a panel share one
-//! logarithmic axis.
+//! Charts of latency over time. Each workload of a figure of the paper has a chart with all systems. The charts of one
+//! figure share a logarithmic axis.
 
 use crate::outcome::{Outcome, TimeLine};
 use crate::over_time::OverTime;

@@ -1,5 +1,5 @@
 //! Formats a study for the terminal, for comparison with the paper. Tables have the paper's columns; below each
-//! published value are the simulated value, its error, and the error of the null model.
+//! published value are the simulated value, its error, and the error of the baseline (null model).
 
 mod number;
 

@@ -53,8 +53,8 @@ impl FileSystem {
 }
 
 impl Inspection {
-    /// Path of the target's file, and `None`. For a file yet to be created, the path of its folder and the file's name.
-    /// `None` for a target without a path.
+    /// Location of the target's file. An existing file: its path, and `None`. A file yet to be created: the path of its
+    /// folder, and the file's name. `None` for a target without a path.
     pub fn place(&self) -> Option<(&Path, Option<&str>)> {
         let path = Path::new(self.canonical_path.as_ref().or(self.path.as_ref())?);
         if self.exists {

@@ -45,8 +45,8 @@ pub enum Pattern {
         /// Width of the shift, as a fraction of the range.
         deviation: Percent,
     },
-    /// Sequential within zones: the next block of a randomly chosen open zone. A full zone is closed, and another
-    /// one is opened at its start.
+    /// Each operation accesses the next block of a randomly chosen open zone. A full zone is closed, and another one is
+    /// opened at its start.
     Zones {
         /// Size of each zone, bytes: the distance between the starts of two consecutive zones.
         zone_bytes: u64,

@@ -110,7 +110,8 @@ pub struct Lowest {
 pub struct Stack {
     /// Layers from top to bottom; members of one layer are adjacent.
     pub layers: Vec<Layer>,
-    /// Kind of storage at the bottom. Of several kinds, the one that is least certain to be a physical device.
+    /// Kind of storage at the bottom of the stack. If the stack ends in several kinds, the last of them in the order of
+    /// [`End`].
     pub end: End,
     /// Block devices at the bottom of the stack.
     pub lowest: Vec<Lowest>,
