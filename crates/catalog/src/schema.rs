@@ -170,7 +170,7 @@ fn exact_time(ns: u64) -> String {
     whole.map_or(format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
 }
 
-/// One key of a file's schema.
+/// Schema of one key of a TOML file: its path, type and rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Path of the key within its record, such as `nand.read`.
@@ -183,8 +183,8 @@ pub struct Key {
     pub only: &'static [&'static str],
     /// Whether the file must state the source of the value, as `{ is = VALUE, from = "SOURCE: WHY" }`.
     pub sourced: bool,
-    /// Keys that state a rule, instead of or in addition to the key `is`, which states a constant. Example: `per_gib` in
-    /// `{ per_gib = 3, from = "SOURCE: WHY" }`. Empty: only a constant is allowed.
+    /// Keys that state a rule, instead of or in addition to the key `is`, which states a constant. Example: `per_gib`
+    /// in `{ per_gib = 3, from = "SOURCE: WHY" }`. Empty: only a constant is allowed.
     pub rule: &'static [Self],
     /// Example for error messages; empty to use that of the value's type.
     pub example: &'static str,

@@ -336,7 +336,7 @@ pub struct Controller {
     pub read_contexts: u32,
     /// Number of independent lanes of the controller, to which 4 KiB units are assigned in turn.
     pub lanes: u32,
-    /// Probability that two neighbouring units of a lane, written together, are in different flash pages.
+    /// Probability that two 4 KiB units written to a lane one after the other are in different flash pages.
     pub page_split: f64,
 }
 

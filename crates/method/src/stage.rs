@@ -120,7 +120,7 @@ pub struct Rounds {
 /// Tracking variable of the steady-state test: a quantity, such as IOPS, at one grid point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// Index of the tracked point in the grid.
+    /// Index in the grid of the point to which the variable belongs.
     pub point: usize,
     /// Quantity of the point that must become steady.
     pub quantity: Quantity,

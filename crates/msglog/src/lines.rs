@@ -17,7 +17,7 @@ pub enum LineForm {
     Text,
     /// One JSON object per message, with all its fields.
     Json,
-    /// Only the message's body, unchanged.
+    /// A line contains only the message's body, unchanged.
     Body,
 }
 

@@ -46,7 +46,7 @@ pub struct Access {
     pub sector: u64,
     /// First sector, counted from the start of the strip.
     pub offset: u64,
-    /// Number of sectors to read or write.
+    /// Length of the access, in sectors.
     pub sectors: u64,
 }
 

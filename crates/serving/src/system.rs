@@ -13,9 +13,9 @@ const BLOCK_BYTES: u32 = 4096;
 /// Access pattern of clients. It determines the initial state of devices whose name does not specify one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Sequential, as with a message log.
+    /// Clients access the storage sequentially, as a message log does.
     Sequential,
-    /// Not known in advance; may change at any time.
+    /// The access pattern is not known in advance, and may change at any time.
     Any,
 }
 

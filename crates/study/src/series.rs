@@ -57,7 +57,7 @@ pub struct Series {
     pub rows: Vec<usize>,
 }
 
-/// Every line of the study, in the order of its panels and metrics.
+/// All lines of the study's charts, in the order of its tables and figures, and then of the metrics.
 pub fn series(study: &Study) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for (panel, of_panel) in study.panels.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A study: systems, workloads, panels, and published values for comparison. [`load`] reads the study file and all
-//! files that it names, and creates every row.
+//! A study: systems, workloads, tables and figures of a paper (panels), and the published values for comparison.
+//! [`load`] reads the study file and all files that it names, and creates a row for each value to simulate.
 
 use crate::assign_provenance;
 use crate::cell::CellKey;

@@ -52,13 +52,13 @@ pub struct LogLoad {
     pub durability: LogDurability,
     /// Whether FUA makes writes durable, instead of flushes.
     pub fua: bool,
-    /// Maximum number of messages in a chunk; None: limited only by the size of the chunk.
+    /// Maximum number of messages in a chunk (one write of the log); None: limited only by the size of the chunk.
     pub batch: Option<u32>,
-    /// Maximum number of chunks that are written between two flushes.
+    /// Maximum number of chunks (writes of one block each) between two flushes.
     pub commit_chunks: u32,
     /// Number of concurrent replays of the log, each by its own worker.
     pub readers: u32,
-    /// Number of chunks that each replay reads before the next replay starts elsewhere in the log.
+    /// Number of chunks (reads of one block each) after which a replay ends and the next starts elsewhere in the log.
     pub replay_chunks: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Converts an emulated machine's usage of a volume to the phase times of I/Os and the utilisation of components that
-//! are stored with the volume's cell.
+//! Stores the emulated machine's measurements in a volume's cell: time of I/Os in each phase, and utilisation of each
+//! component.
 
 use iodyno_emulate::usage::{Of, Snapshot};
 use iodyno_measure::{Busy, Cell, Spent, SpentOf};

@@ -2,8 +2,8 @@
 //! these settings, data becomes durable, and the map points to it, once its whole atomic block or all earlier data has
 //! been programmed.
 //!
-//! A group is the part of one write within an aligned block of `units`. It enters the buffer, and becomes durable, as
-//! a whole. Units are numbered in the order in which the buffer accepts them.
+//! A group is the part of one write within one atomic block. It enters the buffer, and becomes durable, as a whole.
+//! Units (4 KiB) are numbered in the order in which the buffer accepts them.
 
 use super::content::Stored;
 use crate::ftl::Page;

@@ -1,11 +1,11 @@
-//! Heavy hitters: pages that are written so often that a sample of pages can't represent them. k of them share one
-//! page of the map, to which one in k of their writes is applied. This map page then has their total share of writes,
-//! is rewritten as often as each of them, and stands for the space of k pages.
+//! Heavy hitters: logical pages that are written very often. The map of a large device contains only one page in k. A
+//! page with a noticeable share of all writes would be missing from this sample or count k times; under zipf 0.99 the
+//! error of write amplification would be a quarter.
 //!
-//! Without this, a page with a noticeable share of all writes would be missing from the sample or count k times.
-//! Under zipf 0.99 the error of write amplification would be a quarter. A separate map page for each heavy hitter,
-//! with one in k of its writes, would be rewritten k times too seldom: garbage collection would copy data that should
-//! be dead by then.
+//! Therefore k heavy hitters share one page of the map, and one in k of their writes is applied to it. The map page has
+//! the right share of all writes, and is rewritten as often as each heavy hitter. A map page for each heavy hitter,
+//! with one in k of its writes, would be rewritten k times too seldom, and garbage collection would copy data that
+//! should be dead by then.
 //!
 //! Heavy hitters are detected by counters in sets of eight, similar to Misra and Gries (1982). A page's counter rises
 //! with each of its writes. One in 16 of the writes to pages without an entry lowers a counter of their set, or

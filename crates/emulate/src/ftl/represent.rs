@@ -1,4 +1,5 @@
-//! The sample of logical pages in the map, and the conversion between logical pages and pages of the map.
+//! Chooses the sample of logical pages that the map of the flash translation layer contains: one page in k. Converts
+//! between logical pages and pages of the map.
 //!
 //! A keyed permutation gives each of the n logical pages a number below n. Pages with numbers below n / k are in the
 //! sample, and the number is the page's number in the map. Runs, strides and hot regions of any workload are thus

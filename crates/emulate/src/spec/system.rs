@@ -293,7 +293,8 @@ impl System {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Returns whether device numbers may differ from volume numbers, because a volume has several devices.
+    /// Returns whether the numbers of devices may differ from those of volumes. True if the system has an array or a
+    /// read cache.
     pub fn numbers_devices(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Array(_) | Part::ReadCache(_)))
     }

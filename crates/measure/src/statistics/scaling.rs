@@ -68,7 +68,7 @@ pub struct Scalability {
     pub alone: f64,
     /// σ: contention, the serialised share of the work; 0 or more.
     pub contention: f64,
-    /// κ: coherency, the relative cost of keeping each pair in agreement; 0 or more.
+    /// κ: coherency, the relative cost of communication between each pair of threads, devices or hosts; 0 or more.
     pub coherency: f64,
     /// Largest relative deviation of a measured point from the fitted curve.
     pub deviation_share_max: f64,

@@ -51,7 +51,7 @@ impl std::fmt::Display for SteadyLimits {
     }
 }
 
-/// Judgement of one tracking variable over one measurement window.
+/// Judgement of one tracking variable (a measured figure that must be steady, such as IOPS) over one window of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Number of the window's first round, counted from 1.
@@ -128,7 +128,8 @@ pub enum Progress {
     NotReached,
 }
 
-/// Search for a steady state of one or more tracking variables. It can be stored and resumed.
+/// Search for a steady state of one or more tracking variables (the measured figures that must be steady, such as
+/// IOPS). The search can be stored and resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
     limits: SteadyLimits,

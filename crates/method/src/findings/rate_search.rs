@@ -1,5 +1,5 @@
-//! Result of the search for the highest rate that meets a latency limit: lower and upper bound of that rate, by
-//! single outcomes and with 95 % confidence.
+//! Result of the search for the highest rate that meets a latency limit. Contains two pairs of bounds of that rate:
+//! from the measured values, and with 95 % confidence.
 
 use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
@@ -49,8 +49,8 @@ pub struct RateSearchFinding {
     pub mixed_iops: Option<(f64, f64)>,
     /// Number of measurements at the highest rate that met the limit.
     pub cells_at_answer: usize,
-    /// Description of a limit outside the device that determined a rate. It was read from the kernel in any
-    /// measurement, or inferred in the closed-loop one or at the highest rate. `None` if none was found.
+    /// Description of a limit outside the device, such as a cgroup's IOPS limit, that determined a rate. `None` if none
+    /// was found.
     pub limited_by: Option<String>,
     /// Results at all rates tried, in ascending order.
     pub probes: Vec<Probe>,

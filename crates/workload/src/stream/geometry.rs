@@ -102,7 +102,7 @@ pub enum GeometryError {
         /// Number of streams that divide the range.
         streams: u64,
     },
-    /// Some worker would have no zone of its own, or a zone is smaller than a block.
+    /// There are fewer zones than workers, or a zone is smaller than a block.
     #[error(
         "each of {workers} workers needs a zone that holds a block, but the active range has only {zones} zones; use \
          fewer threads, other zones or a larger range"
