@@ -23,7 +23,7 @@ pub struct Plan {
     pub rules: Rules,
     /// Classes of states to explore, such as [`Class::Torn`].
     pub classes: Vec<Class>,
-    /// Maximum number of effects (parts of changes) that a state of the class `subset` loses or keeps.
+    /// Maximum number of effects of file operations that a state of the class `subset` loses or keeps.
     pub bound: usize,
     /// Unit of atomic writes, bytes; `None`: as in [`Plan::rules`].
     pub atomic_bytes: Option<u32>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// A wrong state, minimised to as few lost effects as possible.
+/// A wrong state, minimised to as few lost effects of file operations as possible.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Verdict of the checker on the state.
@@ -21,7 +21,7 @@ pub struct Finding {
     pub class: &'static str,
     /// All states of the run that the last power cut interrupts: the program's run, or a recovery.
     pub states: Arc<States>,
-    /// Effects (atomic parts of file system changes) that survive the power cut in the minimised state.
+    /// Effects of file operations that survive the power cut in the minimised state.
     pub choice: Choice,
     /// Output of the program under test up to the power cut.
     pub acknowledged: Vec<u8>,

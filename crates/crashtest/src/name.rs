@@ -13,7 +13,7 @@ use crate::states::{Choice, States, Torn};
 use std::fmt::Write as _;
 use std::str::FromStr;
 
-/// Name of a state: for each power cut, the epoch and the lost effects.
+/// Name of a state: for each power cut, the epoch (time between two syncs) and the lost effects of file operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StateName(pub Vec<CutName>);
 
@@ -29,7 +29,7 @@ pub struct CutName {
 }
 
 impl CutName {
-    /// Names the state that a choice of surviving effects leaves.
+    /// Names the state that a power cut in an epoch leaves if the effects in `choice` survive.
     #[must_use]
     pub fn of_choice(epoch: usize, choice: &Choice) -> Self {
         let torn = choice.torn.map(|torn| torn.position);
@@ -38,7 +38,7 @@ impl CutName {
         Self { epoch, lost, torn: choice.torn }
     }
 
-    /// Surviving effects of the named state; `None` if the run has no such epoch or effects.
+    /// Effects of file operations that survive in the named state; `None` if the run has no such epoch or effects.
     #[must_use]
     pub fn choice(&self, states: &States) -> Option<Choice> {
         let mut survives = vec![true; states.epochs.get(self.epoch)?.open.len()];

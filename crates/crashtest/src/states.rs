@@ -7,20 +7,21 @@ use crate::rules::Growth;
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// Pattern of the surviving effects, among those that are not durable at the power cut.
+/// Pattern of the effects of file operations that survive a power cut, among those that are not yet durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// The first k effects survive, for any k.
+    /// The first k effects of file operations survive, for any k.
     Prefix,
-    /// The first k effects survive, except one and the effects that require it.
+    /// The first k effects of file operations survive, except one and the effects that require it.
     OneMissing,
-    /// Only one effect survives, with the effects that it requires.
+    /// Only one effect of a file operation survives, with the effects that it requires.
     OneAlone,
-    /// One write is torn. Of the other effects, either all survive, or only those before the write.
+    /// One write is torn. Of the effects of other file operations, either all survive, or only those before the write.
     Torn,
-    /// All effects survive except a few, or only a few survive; [`Plan::bound`](crate::Plan::bound) says how many.
+    /// All effects of file operations survive except a few, or only a few survive. [`Plan::bound`](crate::Plan::bound)
+    /// is the maximum of these few.
     Subset,
-    /// Only the effects survive that became durable on an emulated device before the cut.
+    /// An emulated device decides: only effects of file operations that became durable on it before the cut survive.
     Model,
 }
 
@@ -46,7 +47,7 @@ impl Class {
 /// Identifies a state by its class, epoch and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId {
-    /// Pattern of the surviving effects.
+    /// Pattern of the effects of file operations that survive.
     pub class: Class,
     /// Number of the epoch (time between two syncs) in which power is cut, from 0.
     pub epoch: usize,
@@ -54,17 +55,17 @@ pub struct StateId {
     pub number: u64,
 }
 
-/// An epoch: the time between two events that make effects durable. A power cut in it may lose the effects that are
-/// not durable by then (open).
+/// An epoch: the time between two events (such as an fsync) that make effects of file operations durable. A power cut
+/// in it may lose the effects that are not durable by then (open).
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// Index of the event that ends the epoch, exclusive. For the last epoch, the number of events.
     pub end: usize,
-    /// Indices of the effects that a power cut in the epoch may lose, ascending.
+    /// Indices of the effects of file operations that a power cut in the epoch may lose, ascending.
     pub open: Vec<usize>,
 }
 
-/// One state of an epoch, as a choice of surviving effects.
+/// One state that a power cut in an epoch can leave: which effects of file operations survive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Choice {
     /// Whether each effect of [`Epoch::open`] survives as a whole.
@@ -189,7 +190,7 @@ impl States {
         }
     }
 
-    /// Returns the surviving effects of a state; `None` if no such state exists.
+    /// Returns the effects of file operations that survive in a state; `None` if no such state exists.
     #[must_use]
     pub fn choice(&self, id: StateId) -> Option<Choice> {
         let open = &self.epochs.get(id.epoch)?.open;

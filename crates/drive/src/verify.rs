@@ -29,8 +29,8 @@ const READERS_MAX: u8 = 250;
 /// failed write or a trim. The lower bits keep the count of writes.
 const UNSURE: u32 = 1 << 31;
 
-/// Map of a target's verifiable content: for each verification unit, the latest known write, against which reads are
-/// checked.
+/// Map of a target's verifiable content. For each verification unit (a block with its own checksum) it has the latest
+/// known write, against which reads are checked.
 #[derive(Debug)]
 pub struct VerifyMap {
     unit_bytes: u64,

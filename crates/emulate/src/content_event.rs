@@ -32,7 +32,7 @@ impl UnitBytes {
 /// partial write of a unit changes only the bytes that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentEvent {
-    /// A write was accepted: from now on, reads of the unit return the data of this write.
+    /// A write was accepted. From now on, reads of the 4 KiB unit return the data of this write.
     Accepted {
         /// Device or other component that was written to.
         part: PartId,
@@ -43,7 +43,7 @@ pub enum ContentEvent {
         /// Whether the write survives a power cut.
         kept: bool,
     },
-    /// An accepted unit has reached the medium, where it survives a power cut. A version that reaches the medium
+    /// An accepted 4 KiB unit has reached the medium, where it survives a power cut. A version that reaches the medium
     /// after a newer version of the same unit produces no event.
     Landed {
         /// Device or other component that was written to.
@@ -65,7 +65,7 @@ pub enum ContentEvent {
         /// Whether the buffer contains a newer version, which reads still return.
         overtaken: bool,
     },
-    /// Units were trimmed or zeroed on the medium. This supersedes the content of these units on the medium, and all
+    /// 4 KiB units were trimmed or zeroed on the medium. This supersedes their content on the medium, and all
     /// versions that were accepted earlier.
     Dropped {
         /// Device or other component that contains the units.

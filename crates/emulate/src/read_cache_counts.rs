@@ -7,7 +7,7 @@ pub struct ReadCacheCounts {
     pub hits: u64,
     /// Number of reads served from the backing, the device or array that is cached.
     pub misses: u64,
-    /// Number of units added to the cache, by reads and by writes.
+    /// Number of 4 KiB units added to the cache, by reads and by writes.
     pub admitted_units: u64,
 }
 

@@ -82,8 +82,8 @@ pub struct Counts {
     pub late_away: u64,
     /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
-    /// Number of failed writes to the backing file or memory, including retries. Causes: the backing was full or
-    /// failed, or the write covered only a part of a corrupt unit.
+    /// Number of failed writes to the backing file or memory, including retries. Such a write fails if the backing is
+    /// full or returns an error, or if the write covers only a part of a corrupt 4 KiB unit.
     pub backing_errors: u64,
     /// Data that the volume lost in power cuts since the start.
     pub dropped: Dropped,

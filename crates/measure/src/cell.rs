@@ -47,7 +47,7 @@ pub struct Place {
     pub stage: u32,
     /// Number of the round, repetition or sample within the stage, from 0.
     pub round: u32,
-    /// Number of the grid point within the round, from 0.
+    /// Number of the measured point within the round, from 0.
     pub index: u32,
     /// Purpose of the step: measurement or preparation.
     pub role: Role,

@@ -9,23 +9,23 @@ const PLACES_MAX: usize = 4;
 /// Maximum number of writers counted separately; further ones are counted in [`Verification::other_writers`].
 const WRITERS_MAX: usize = 8;
 
-/// Actual or possible corruption of a unit of verifiable content.
+/// Actual or possible corruption of a unit of verifiable content (a block with its own checksum and address).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// The unit is intact, but older than the latest acknowledged write.
+    /// The block is intact, but older than the latest acknowledged write.
     Stale,
-    /// The unit is all zeroes, although content had been written to it.
+    /// The block is all zeroes, although content had been written to it.
     Zeroed,
-    /// The unit contains other data, although verifiable content had been written to it.
+    /// The block contains data without checksum and address, although verifiable content had been written to it.
     Foreign,
-    /// The sectors come from different writes of this unit, or some are zeroes.
+    /// The block's sectors come from different writes, or some are zeroes.
     Torn,
-    /// The unit contains data that was written for another address.
+    /// The block contains data that was written for another address.
     Misdirected,
-    /// Some bytes of the unit differ from those written.
+    /// Some bytes of the block differ from those written.
     Damaged,
-    /// The unit is older than the latest acknowledged write, but that write had not been flushed, so a power cut
+    /// The block is older than the latest acknowledged write, but that write had not been flushed, so a power cut
     /// may have lost it.
     Unflushed,
 }
@@ -62,15 +62,15 @@ impl Finding {
     }
 }
 
-/// Count and lowest offsets of the units with one finding.
+/// Count and lowest offsets of the units (blocks with their own checksum) with one finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
-    /// Number of reads of units with this finding; a unit read twice counts twice.
+    /// Number of reads of blocks with this finding. A block read twice counts twice.
     pub reads: u64,
-    /// Number of distinct units with this finding.
+    /// Number of distinct blocks with this finding.
     pub units: u64,
-    /// Lowest offsets of units with this finding, bytes, ascending; at most four.
+    /// Lowest offsets of blocks with this finding, bytes, ascending; at most four.
     pub first_bytes: Vec<u64>,
 }
 
@@ -82,7 +82,7 @@ pub struct Writer {
     /// Identifier of the writer: the start time of its run, ns since 1970. Not a time in layout version 1, nor for
     /// targets created anew for each cell.
     pub stamp: u64,
-    /// Number of intact units of this writer; a unit read twice counts twice.
+    /// Number of reads of intact blocks that this writer wrote. A block read twice counts twice.
     pub reads: u64,
     /// Layout version of the verifiable content, 1 or 2; 0 in old runs that did not record it.
     pub layout: u8,
@@ -101,8 +101,8 @@ pub enum KeptMap {
     Whole,
 }
 
-/// Result of verifying a cell's reads. Counts are of units read; a read of several units counts several
-/// times.
+/// Result of verifying a cell's reads. Counts are of units read (blocks with their own checksum); a read of several
+/// units counts several times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Verification {
@@ -215,8 +215,8 @@ impl Verification {
         if self.checked == 0 { 0.0 } else { self.unverified as f64 / self.checked as f64 }
     }
 
-    /// Adds the results of another worker or target. For up to eight writers, the result does not depend on the order of
-    /// merging. With more, the order decides which writers are counted separately.
+    /// Adds the results of another worker or target. For up to eight writers, the result does not depend on the order
+    /// of merging. With more, the order decides which writers are counted separately.
     pub fn merge(&mut self, other: &Self) {
         if self.checked == 0 {
             self.kept_map = other.kept_map;

@@ -58,7 +58,8 @@ pub enum Found {
 
 /// Finds the fewest systems that together sustain a rate, then the fewest arrays in each. `trial` simulates one system
 /// with a number of arrays at a rate. `worth` says whether a configuration is worth buying; if it is false, it must
-/// also be false for more arrays. The search ends early if no configuration that sustains the rate is worth buying.
+/// also be false for larger configurations. The search ends early if no configuration that sustains the rate is worth
+/// buying.
 ///
 /// # Errors
 ///
@@ -127,7 +128,7 @@ pub fn fewest<E>(
 /// Finds the highest sustained rate, starting from one that is known to be sustained.
 ///
 /// # Errors
-/// Errors of the trials.
+/// An error of `trial`, which simulates the system at one rate.
 pub fn highest_rate<E>(
     holds_iops: f64,
     trial: &mut dyn FnMut(f64) -> Result<Tried, E>,

@@ -100,7 +100,7 @@ impl Depth {
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
 
-/// Result of sampling a target's content for iodyno's own data and for foreign data.
+/// Result of sampling a target's content for data of iodyno and of others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
     /// Total bytes read from the target.
@@ -111,7 +111,7 @@ pub struct Sampled {
     pub own: u64,
     /// Number of ranges read that hold foreign data (neither blank nor written by iodyno).
     pub foreign: u64,
-    /// First foreign data by offset; `None` if there was none.
+    /// Foreign data (neither blank nor written by iodyno) at the lowest offset; `None` if there was none.
     pub first_foreign: Option<Foreign>,
     /// True if the whole target was read; false if only samples were.
     pub whole: bool,
@@ -136,7 +136,7 @@ impl Sampled {
         }
     }
 
-    /// Describes the foreign data, as a sentence without its full stop. `None` if there was none.
+    /// Describes the data that iodyno did not write, as a sentence without its full stop. `None` if there was none.
     pub fn findings(&self) -> Option<String> {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(

@@ -28,7 +28,7 @@ pub struct WriteId {
     pub generation: u32,
 }
 
-/// Header of a unit of verifiable content.
+/// Header of a unit of verifiable content, a block with its own checksum and address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Version of the layout, 1 or 2.

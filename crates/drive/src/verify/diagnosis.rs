@@ -6,7 +6,7 @@ use iodyno_measure::{Finding, Verification};
 use iodyno_units::verifiable::{self, Flaw, Mark, WriteId};
 use std::sync::atomic::Ordering;
 
-/// Diagnosis of a verification unit whose content differs from what was written.
+/// Diagnosis of a verification unit (a block with its own checksum) whose content differs from what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     offset_bytes: u64,

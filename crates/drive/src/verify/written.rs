@@ -34,12 +34,12 @@ pub struct Column {
     generation: Vec<u32>,
 }
 
-/// Map of a target's content: the latest known write to each verification unit.
+/// Map of a target's content: the latest known write to each verification unit (a block with its own checksum).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Length of a verification unit, bytes: the block that has its own header and checksum.
     pub unit_bytes: u32,
-    /// Stamp that identifies a run that did not finish; `None` if all finished. That run may have overwritten any unit
+    /// Stamp that identifies a run that did not finish; `None` if all finished. That run may have overwritten any block
     /// whose writer is older.
     pub unfinished: Option<u64>,
     /// Stamps that identify the runs that wrote to the target, ascending.

@@ -24,11 +24,11 @@ pub(super) struct Rebuild {
     pub cursor: u64,
     /// Number of rebuilt sectors that are durable, so that a power cut preserves them.
     pub durable: u64,
-    /// Index of the piece of work that is restoring the next sectors; `None` between two pieces.
+    /// Index of the task that is restoring the next sectors; `None` between two tasks.
     pub piece: Option<usize>,
-    /// End of the sectors that the piece of work in progress restores.
+    /// End of the sectors that the task in progress restores.
     next: u64,
-    /// Earliest start of the next piece of work, ns. Limits the rebuild rate.
+    /// Earliest start of the next task, ns. Limits the rebuild rate.
     next_ns: u64,
     timer: u32,
 }
@@ -96,7 +96,7 @@ impl Array {
         Some(member)
     }
 
-    /// Starts the next piece of work of a rebuild or a scrub, at its scheduled time.
+    /// Starts the next task of a rebuild or a scrub, at its scheduled time.
     pub(super) fn woken(&mut self, core: &mut Core, slot: u32) {
         core.slab.remove(slot);
         if let Some(rebuild) = &mut self.rebuild

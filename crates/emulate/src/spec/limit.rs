@@ -28,7 +28,7 @@ pub struct Limit {
     pub of: LimitOf,
     /// The unit of the rates and of the credits.
     pub counts: Counted,
-    /// Sustained rate, in units per second.
+    /// Sustained rate, in operations or bytes per second.
     pub rate: u64,
     /// Burst allowance as a time, ns. After idling, the device serves at once what it would serve in this time at
     /// `rate`, or at the burst rate if the limit has credits.
@@ -43,13 +43,13 @@ pub struct Limit {
     pub credits: Option<Credits>,
 }
 
-/// Burst credits: units that a device may serve beyond its rate.
+/// Burst credits: operations or bytes that a device may serve beyond its sustained rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credits {
-    /// Maximum number of credits that can accrue, in units.
+    /// Maximum number of credits that can accrue, in operations or bytes.
     pub most: u64,
-    /// Credits when the machine starts, in units. If more than `most`, the excess is granted only once.
+    /// Credits when the machine starts, in operations or bytes. If more than `most`, the excess is granted only once.
     pub start: u64,
-    /// Maximum rate while credits last, in units per second.
+    /// Maximum rate while credits last, in operations or bytes per second.
     pub burst: u64,
 }

@@ -2,10 +2,10 @@
 
 use crate::part_id::PartId;
 
-/// A read cache: a fast device with cached units of a larger device or array.
+/// A read cache: a fast device with copies of data of a larger device or array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCache {
-    /// The device that stores the cached units.
+    /// The device that stores the cached data.
     pub fast: PartId,
     /// The device or array that stores all data.
     pub backing: PartId,

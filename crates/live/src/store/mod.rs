@@ -104,7 +104,7 @@ pub struct Extent {
     pub data: bool,
 }
 
-/// Counts of units that [`Store::scrub`] checked, by result.
+/// Counts of 4 KiB units that [`Store::scrub`] checked, by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrub {
     /// Number of units that match their checksum.
@@ -216,7 +216,7 @@ impl Store {
         self.base().memory_bytes()
     }
 
-    /// Number of units with data that a power cut would lose.
+    /// Number of 4 KiB units with data that a power cut would lose.
     pub fn volatile_units(&self) -> usize {
         self.overlay.len()
     }
@@ -351,8 +351,8 @@ impl Store {
         Ok(scrub)
     }
 
-    /// Injects corruption into each unit that the range touches: reads of the medium flip one to three bits, chosen by
-    /// `seed`, until the unit is healed or rewritten. Holes are not affected.
+    /// Injects corruption into each 4 KiB unit that the range touches: reads of the medium flip one to three bits,
+    /// chosen by `seed`, until the unit is healed or rewritten. Holes are not affected.
     pub fn corrupt(&self, range_bytes: &Range<u64>, seed: u64) {
         self.base().guard.damage(range_bytes, seed);
     }
@@ -375,7 +375,7 @@ impl Store {
         if above.any(|unit| units.contains(&unit)) { Held::InBuffer } else { Held::Nothing }
     }
 
-    /// Clears the injected corruption of a unit, as after a repair by the device.
+    /// Clears the injected corruption of a 4 KiB unit, as after a repair by the device.
     pub fn heal(&self, unit: u64) {
         self.base().guard.lift(&(unit..unit + 1));
     }

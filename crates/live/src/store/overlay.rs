@@ -33,7 +33,7 @@ pub struct Dropped {
     /// Lost data of acknowledged writes, bytes. When unprotected memory loses power, the whole content of the
     /// volume.
     pub bytes: u64,
-    /// Number of torn writes, acknowledged or not: some of their units reached the medium, the others are lost.
+    /// Number of torn writes, acknowledged or not. A part of each reached the medium; the rest is lost.
     pub torn: u64,
 }
 
@@ -63,9 +63,9 @@ pub(super) struct Payload {
     pub failure: Option<WriteError>,
     /// For writes of zeroes: whether the device has reported the partial unit at the start and at the end of the range.
     pub ends_reported: [bool; 2],
-    /// Number of the write's units that reached the medium.
+    /// Number of the write's 4 KiB units that reached the medium.
     pub landed: u32,
-    /// Whether a part of one of the write's units has reached the medium, and the rest of that unit not.
+    /// Whether one of the write's 4 KiB units has reached the medium only in part.
     pub torn: bool,
     pub acknowledged: bool,
     versions: u32,
@@ -269,8 +269,8 @@ impl Overlay {
         Some(sequence)
     }
 
-    /// Counts the first bytes of a unit of a write, up to the byte `until`, as on the medium. Returns the sequence number
-    /// of its version, or `None` if the write has no version of the unit.
+    /// Counts the first bytes of a unit of a write, up to the byte `until`, as on the medium. Returns the sequence
+    /// number of its version, or `None` if the write has no version of the unit.
     pub(super) fn tears(&mut self, unit: u64, slot: u32, until: usize) -> Option<u64> {
         let payload = self.payload_mut(slot);
         let part = payload.part(unit);
@@ -281,7 +281,8 @@ impl Overlay {
         Some(sequence)
     }
 
-    /// Whether all volatile versions of a unit with sequence numbers up to `sequence` end at the byte `until` or before.
+    /// Whether all volatile versions of a unit with sequence numbers up to `sequence` end at the byte `until` or
+    /// before.
     pub(super) fn ends_by(&self, unit: u64, sequence: u64, until: usize) -> bool {
         let mut versions = self.chain(unit).take_while(|v| v.sequence <= sequence);
         versions.all(|v| self.payload(v.payload).part(unit).to <= until)

@@ -24,7 +24,7 @@ pub struct RoundsFinding {
     pub variables: Vec<Variable>,
     /// Number of complete rounds.
     pub rounds: u32,
-    /// Results of all grid points over the measurement window.
+    /// Results of all points of the grid, over the rounds of the measurement window.
     pub table: Table,
     /// Number of the measurement window's first round, counted from 1.
     pub window_first: u32,

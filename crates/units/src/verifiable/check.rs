@@ -10,24 +10,24 @@ const OURS_MIN: usize = 4;
 /// The write that produced a part of a torn unit; `None` if the part is all zeros.
 pub type Part = Option<WriteId>;
 
-/// Reason why a unit does not contain the expected content.
+/// Reason why a unit of verifiable content (a block with checksum and address) is not as expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// The unit is all zeroes: never written, discarded, or lost.
+    /// The block is all zeroes. It was never written, or was discarded or lost.
     Zeroed,
-    /// The unit does not contain verifiable content.
+    /// The block has no header of verifiable content (checksum and address).
     Foreign {
         /// First 8 bytes of the unit.
         first_bytes: [u8; 8],
     },
-    /// The unit contains verifiable content of another address.
+    /// The block contains data that was written for another address.
     Misdirected {
         /// Header of that content.
         mark: Mark,
         /// Offset of that header within the unit, bytes; above 0 if content was shifted by whole sectors.
         at_byte: usize,
     },
-    /// The sectors come from different writes of this unit, or some are zeroes.
+    /// The block's sectors come from different writes, or some are zeroes.
     Torn {
         /// Write that produced the first sectors; `None` if they are zeroes.
         head: Part,
@@ -36,7 +36,7 @@ pub enum Flaw {
         /// Offset within the unit of the first sector that comes from another write, bytes.
         at_byte: usize,
     },
-    /// Some bytes of the unit differ from those written.
+    /// Some bytes of the block differ from those written.
     Damaged {
         /// Offset of the first differing byte within the unit.
         first_byte: usize,
