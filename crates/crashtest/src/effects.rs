@@ -89,8 +89,8 @@ pub struct Effects {
     pub rules: Rules,
     /// All effects, in the order of their events.
     pub all: Vec<Effect>,
-    /// The folder before the run, plus all nodes that the run creates. These nodes have no names yet; effects refer to
-    /// their numbers.
+    /// The folder before the run, plus all files and directories that the run creates. These have numbers, but no names
+    /// yet.
     pub start: Tree,
 }
 

@@ -330,8 +330,8 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// Folder contents for [`States::tree_on`]: for every 16th epoch, the folder with all effects before the first
-    /// one that a power cut in the epoch can lose.
+    /// Folder contents at the start of every 16th epoch, from which [`States::tree_on`] builds the others. Each has all
+    /// changes before the first one that a power cut in the epoch can lose.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();

@@ -29,7 +29,7 @@ pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 pub use zones::Zones;
 
-/// State of a device before the machine starts. A [`Precondition`] that depends on the workload has been resolved.
+/// State of a device before the machine starts, as a concrete pattern of earlier writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
     /// Pattern of the writes before the machine starts.
@@ -298,7 +298,7 @@ pub enum Attach {
         /// Interval at which the driver thread polls if the socket has more driver threads than cores, ns.
         poll_crowded_ns: u64,
     },
-    /// Attached by a link such as SATA, SAS or PCIe.
+    /// The device is attached by a link such as SATA, SAS or PCIe.
     Link {
         /// Bandwidth from the device to the host.
         read_bytes_per_s: f64,
@@ -464,9 +464,9 @@ pub enum VictimRule {
 }
 
 impl VictimRule {
-    /// Both rules, in the order of [`Self::WORDS`].
+    /// Both victim selection rules, in the order of [`Self::WORDS`].
     pub const ALL: [Self; 2] = [Self::FewestValid, Self::CostBenefit];
-    /// Names of the rules in device files, in the order of [`Self::ALL`].
+    /// Names of the victim selection rules in device files, in the order of [`Self::ALL`].
     pub const WORDS: [&str; 2] = ["fewest-valid", "cost-benefit"];
 }
 

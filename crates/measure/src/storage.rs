@@ -93,18 +93,18 @@ pub struct LayerEffect {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StorageEnd {
-    /// Unknown, for example because the device is gone.
+    /// The kind of storage is unknown, for example because the device is gone.
     #[default]
     Unknown,
-    /// Block devices, as far as this machine can tell.
+    /// The stack ends in block devices that appear to be physical.
     Device,
-    /// A local server process or an unknown layer, behind which there may be any disk or a network.
+    /// The stack ends in a local server process or an unknown layer, behind which there may be any disk or a network.
     Served,
-    /// Another machine, or the host of this virtual machine. Bytes that reach it can't be counted here.
+    /// The stack ends at another machine or the host of this virtual machine, whose bytes can't be counted here.
     Remote,
-    /// A server that reports that it emulates a device.
+    /// The stack ends in a server that reports that it emulates a device.
     Emulated,
-    /// This machine's memory.
+    /// The stack ends in this machine's memory.
     Memory,
 }
 
@@ -219,8 +219,8 @@ impl Storage {
         self.end == StorageEnd::Memory
     }
 
-    /// Adds the storage of another target that was measured at the same time. Keeps the layers of the stack whose
-    /// bottom is less certain to be a real device.
+    /// Adds the storage of another target that was measured at the same time. Keeps only the layers of the target whose
+    /// [`StorageEnd`] comes last.
     pub fn add(&mut self, other: &Self) {
         if other.end > self.end {
             (self.end, self.layers) = (other.end, other.layers.clone());

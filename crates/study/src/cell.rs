@@ -84,7 +84,7 @@ impl CellKey {
 /// Result of measuring a cell in rounds until the steady state of SNIA's specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rounds {
-    /// Number of measured rounds: until the steady state, or the maximum.
+    /// Number of measured rounds. The measurement ends at the steady state or after the maximum number of rounds.
     pub run: u32,
     /// Whether the last rounds, which form SNIA's measurement window, were in the steady state.
     pub steady: bool,
