@@ -46,7 +46,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Extracts the figures from a cell.
+    /// Computes rates and latency statistics of a measured cell.
     pub fn of(cell: &Cell) -> Self {
         let summary = Summary::of(cell);
         let written = summary.kinds.iter().find(|of| of.kind == OpKind::Write);

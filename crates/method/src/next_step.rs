@@ -115,7 +115,7 @@ impl Method {
         self.stages.iter().any(|stage| stage.act == Act::Purge)
     }
 
-    /// Names of the I/O engines that grids use as an axis.
+    /// Names of all I/O engines that the method's grids compare.
     pub fn engines(&self) -> impl Iterator<Item = &str> {
         let axes = self.grids().flat_map(|grid| &grid.axes);
         let engines = axes.filter(|axis| axis.kind == AxisKind::Engine);

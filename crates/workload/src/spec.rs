@@ -181,8 +181,8 @@ impl FromStr for Content {
     }
 }
 
-/// Optional settings that delay a worker's operations: pauses, a refill threshold of the queue, and a
-/// proportion to other workloads.
+/// Optional settings that delay a worker's operations: pauses, submission in batches once the queue has drained to a
+/// threshold, and a fixed proportion to other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
     /// Number of operations between two pauses. Applies to a closed loop whose think time drains the queue (default:
