@@ -73,6 +73,9 @@ pub struct CellPlan {
     /// Number of times that the workloads write the capacity of emulated flash devices before the cell, in no
     /// simulated time (`model/aging.rs`); 0: the devices are not aged.
     pub aged_passes: f64,
+    /// k, where one in k logical pages of each emulated flash device is in its map, 1 to 2^20; `None`: chosen by the
+    /// device's size. A small map is created in less time, and represents garbage collection less well.
+    pub represent: Option<u32>,
     /// Timeout for a worker's final flush, ns. An allowance for writing the worker's bytes is added.
     pub flush_ns: u64,
 }
@@ -141,6 +144,7 @@ impl CellPlan {
             start,
             warm_up_events_max: None,
             aged_passes: 0.0,
+            represent: None,
             flush_ns,
         }
     }

@@ -22,6 +22,8 @@ const UNBOUNDED: f64 = 3.0;
 /// each.
 const ROUNDS_MAX: usize = 7;
 const FARTHER: f64 = 3.0;
+/// Number of times that the other parameters are adjusted to the simulated residuals of an end.
+const ADJUSTMENTS: usize = 2;
 /// Fraction of the wanted growth of the misfit from which the end can be extrapolated by a square root.
 const GROWN_MIN: f64 = 0.5;
 /// Largest half-width of a combination's interval, as a difference of logarithms: about 10 %.
@@ -94,12 +96,20 @@ pub(crate) fn scale(problem: &Problem<'_>, best: &Point, slope: &Slope) -> (f64,
     ((problem.misfit(best) / degrees).sqrt(), degrees)
 }
 
+/// Estimates of all parameters with their intervals.
+pub(crate) struct Intervals {
+    pub(crate) estimates: Vec<Estimate>,
+    pub(crate) combinations: Vec<Combination>,
+    /// Point of least cost that the search for the intervals has met: the best one, or one that the refinement missed.
+    pub(crate) better: Point,
+}
+
 /// Estimates all parameters with their intervals, and finds the combinations.
 pub(crate) fn estimates(
     problem: &Problem<'_>,
     best: &Point,
     slope: &Slope,
-) -> Result<(Vec<Estimate>, Vec<Combination>), FitError> {
+) -> Result<Intervals, FitError> {
     let (scale, degrees) = scale(problem, best, slope);
     let scale = scale.max(SCALE_MIN);
     // Printed figures state their errors; those of measured cells are estimated.
@@ -121,7 +131,7 @@ pub(crate) fn estimates(
         )
     })?;
     let half: Vec<f64> = (0..best.at.len()).map(|j| t * covariance[j][j].max(0.0).sqrt()).collect();
-    let sides = profiles(problem, best, slope, &half, scale, t)?;
+    let (sides, better) = profiles(problem, best, slope, &half, scale, t)?;
     let mut all = Vec::new();
     for (j, parameter) in problem.parameters.iter().enumerate() {
         let (low, high) = sides[j];
@@ -145,7 +155,8 @@ pub(crate) fn estimates(
         });
     }
     let unknown: Vec<usize> = (0..all.len()).filter(|j| half[*j] > WEAK).collect();
-    Ok((all, combinations(problem, &covariance, &unknown, t)))
+    let combinations = combinations(problem, &covariance, &unknown, t);
+    Ok(Intervals { estimates: all, combinations, better })
 }
 
 /// Largest misfit at which parameters still agree with the cells as well as the best ones.
@@ -192,7 +203,7 @@ struct Side {
 /// Distances from each parameter's value to the lower and upper end of its interval, as differences of logarithms. At
 /// an end, with the other parameters adjusted, the misfit has grown by (t × scale)². The search begins at the ends of
 /// the linear model and goes farther while the misfit hardly grows: a limit that is never reached is known from one
-/// side only. [`UNBOUNDED`] means that there is no end.
+/// side only. [`UNBOUNDED`] means that there is no end. Also returns the point of least cost that was found.
 fn profiles(
     problem: &Problem<'_>,
     best: &Point,
@@ -200,7 +211,7 @@ fn profiles(
     half: &[f64],
     scale: f64,
     t: f64,
-) -> Result<Vec<(f64, f64)>, FitError> {
+) -> Result<(Vec<(f64, f64)>, Point), FitError> {
     let mut sides: Vec<Side> = half
         .iter()
         .enumerate()
@@ -212,6 +223,7 @@ fn profiles(
     // A cost that was minimised is lucky: with other random numbers it is larger by this much.
     let luck = problem.luck(best)?;
     let least = problem.cost(best) + luck.mean;
+    let mut better = best.clone();
     for _ in 0..ROUNDS_MAX {
         let open: Vec<usize> = (0..sides.len()).filter(|i| !sides[*i].is_found).collect();
         if open.is_empty() {
@@ -225,11 +237,33 @@ fn profiles(
             ]
         };
         let at: Vec<Vec<f64>> = open.iter().flat_map(ways).collect();
-        let points = problem.points(&at)?;
-        for (i, both) in open.into_iter().zip(points.chunks(2)) {
+        let mut points = problem.points(&at)?;
+        let mut ends = Vec::new();
+        while let (Some(compensated), Some(alone)) = (points.pop(), points.pop()) {
             // At a limit that begins to bind the linear model is wrong on one side, where nothing need make up for the move.
-            let cost = both.iter().map(|point| problem.cost(point)).fold(f64::INFINITY, f64::min);
-            let grown = (cost - least) / (scale * scale);
+            ends.push(if problem.cost(&alone) < problem.cost(&compensated) {
+                alone
+            } else {
+                compensated
+            });
+        }
+        ends.reverse();
+        for _ in 0..ADJUSTMENTS {
+            let both = || ends.iter().zip(&open);
+            let adjusted =
+                |(end, i): (&Point, &usize)| problem.adjusted(end, slope, sides[*i].parameter);
+            let tried = problem.points(&both().map(adjusted).collect::<Vec<_>>())?;
+            for (end, tried) in ends.iter_mut().zip(tried) {
+                if problem.cost(&tried) < problem.cost(end) {
+                    *end = tried;
+                }
+            }
+        }
+        for (i, end) in open.into_iter().zip(ends) {
+            let grown = (problem.cost(&end) - least) / (scale * scale);
+            if problem.cost(&end) < problem.cost(&better) {
+                better = end;
+            }
             let side = &mut sides[i];
             let linear = half[side.parameter];
             // A parameter without effect on this side must not seem to have one by chance.
@@ -247,7 +281,7 @@ fn profiles(
         side.distance = UNBOUNDED;
     }
     let end = |side: &Side| side.distance.min(UNBOUNDED);
-    Ok(sides.chunks(2).map(|both| (end(&both[0]), end(&both[1]))).collect())
+    Ok((sides.chunks(2).map(|both| (end(&both[0]), end(&both[1]))).collect(), better))
 }
 
 /// The best parameters with one of them moved to the end that is tried.

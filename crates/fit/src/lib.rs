@@ -22,6 +22,7 @@ mod statistic;
 
 pub use device_file::device_file;
 pub use figures::PrintedFigures;
+use interval::Intervals;
 pub use interval::{Combination, Estimate, IDENTIFIED, Known};
 use iodyno_emulate::spec::{Device, Kind};
 use iodyno_units::Precondition;
@@ -30,7 +31,7 @@ pub use parameter::{Parameter, Unit, parameters};
 pub use probe::{
     CONDITIONING, Family, HELD_OUT, Probe, limit_writes, precondition, probes, steady_probes,
 };
-use refine::Problem;
+use refine::{Point, Problem};
 pub use score::{Prediction, median_error};
 use simulate::Bench;
 pub use statistic::{Figure, Observed, Statistic};
@@ -40,7 +41,7 @@ use std::sync::atomic::AtomicBool;
 /// Operations of each simulated cell while the parameters are far from the solution.
 const OPS_COARSE: u64 = 1500;
 /// Operations of each simulated cell near the solution: for an SSD, which is slow to simulate, and for other devices.
-const OPS_FINE: (u64, u64) = (8000, 24000);
+const OPS_FINE: (u64, u64) = (16000, 24000);
 /// Most iterations far from the solution, near it, and with the estimated discrepancy.
 const ITERATIONS: (usize, usize, usize) = (10, 4, 2);
 /// Ratio of residuals to standard errors above which no device of the family behaves as measured.
@@ -136,6 +137,8 @@ impl Fitted {
     }
 }
 
+/// The intervals are computed again if their search has met a point whose cost is below this fraction of the best one's.
+const BETTER_POINT: f64 = 0.95;
 /// A later structure replaces an earlier one only if its misfit is below this fraction of the earlier one's.
 const BETTER: f64 = 0.8;
 
@@ -255,6 +258,31 @@ impl Part {
     }
 }
 
+/// Start values, and the best point that short simulations find from them.
+fn coarse(
+    bench: &Bench,
+    cells: &[Measured],
+    parameters: &[Parameter],
+    seed: u64,
+) -> Result<(Vec<f64>, Point), FitError> {
+    let mut best: Option<(f64, Vec<f64>, Point)> = None;
+    for first in start::candidates(parameters, bench.device(), cells) {
+        let coarse = Problem::new(bench, cells, parameters, &first, None, OPS_COARSE, seed)?;
+        if coarse.statistics.is_empty() {
+            return Err(FitError::Start(
+                "no cell has enough operations to fit to: measure each for longer".to_owned(),
+            ));
+        }
+        let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
+        let cost = coarse.cost(&near);
+        if best.as_ref().is_none_or(|best| cost < best.0) {
+            best = Some((cost, first, near));
+        }
+    }
+    let Some((_, first, near)) = best else { unreachable!("there is a start") };
+    Ok((first, near))
+}
+
 /// Fits some parameters of the device of `bench` to cells.
 fn estimate(
     bench: &Bench,
@@ -263,14 +291,7 @@ fn estimate(
     seed: u64,
 ) -> Result<Part, FitError> {
     let device = bench.device();
-    let first = start::values(parameters, device, cells);
-    let coarse = Problem::new(bench, cells, parameters, &first, None, OPS_COARSE, seed)?;
-    if coarse.statistics.is_empty() {
-        return Err(FitError::Start(
-            "no cell has enough operations to fit to: measure each for longer".to_owned(),
-        ));
-    }
-    let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
+    let (first, near) = coarse(bench, cells, parameters, seed)?;
     let is_slow = matches!(device.kind, Kind::Flash(_)) && !are_printed(cells);
     let ops = if is_slow { OPS_FINE.0 } else { OPS_FINE.1 };
     let mut fine = Problem::new(bench, cells, parameters, &first, Some(&near.at), ops, seed)?;
@@ -286,7 +307,13 @@ fn estimate(
         .zip(&first)
         .map(|(p, first)| p.of(device).unwrap_or(*first).ln())
         .collect();
-    let (mut estimates, combinations) = interval::estimates(&fine, &best, &slope)?;
+    let mut found = interval::estimates(&fine, &best, &slope)?;
+    if fine.cost(&found.better) < fine.cost(&best) * BETTER_POINT {
+        best = fine.refine(found.better, ITERATIONS.2)?;
+        slope = fine.slope(&best)?;
+        found = interval::estimates(&fine, &best, &slope)?;
+    }
+    let Intervals { mut estimates, combinations, .. } = found;
     let (scale, _) = interval::scale(&fine, &best, &slope);
     let at = interval::like_device(&fine, &best, &mut estimates, &of_device, scale)?;
     let values: Vec<f64> = at.iter().map(|x| x.exp()).collect();

@@ -23,6 +23,8 @@ const STEP: f64 = 0.08;
 const OTHERS: u64 = 4;
 /// Largest change of a parameter's logarithm in one iteration.
 const MOVE_MAX: f64 = 1.0;
+/// Smallest factor by which a step changes a time, or the reciprocal of a rate.
+const SHRINK_MIN: f64 = 0.3;
 /// Factors by which each parameter is moved alone to leave a local minimum.
 const SCANNED: [f64; 4] = [0.4, 0.7, 1.5, 2.5];
 /// Maximum number of rounds of moves by [`SCANNED`], and number of points that are refined in each round.
@@ -352,13 +354,27 @@ impl<'a> Problem<'a> {
         for (residual, slope) in moved.residuals.iter_mut().zip(side) {
             *residual += effect * slope;
         }
-        if let Some(step) = self.step(&moved, slope, 0.0, Some(parameter)) {
-            for (x, by) in moved.at.iter_mut().zip(step) {
-                *x += by;
-            }
-        }
-        self.bounded(&mut moved.at);
-        moved.at
+        self.adjusted(&moved, slope, parameter)
+    }
+
+    /// Logarithms of the parameters of `point`, with all but one adjusted to its residuals by the linear model.
+    pub(crate) fn adjusted(&self, point: &Point, slope: &Slope, fixed: usize) -> Vec<f64> {
+        let step = self.step(point, slope, 0.0, Some(fixed));
+        step.map_or_else(|| point.at.clone(), |step| self.moved(&point.at, &step))
+    }
+
+    /// Logarithms of the parameters after a step of the linear model. Latencies are sums of times, so that a step along which
+    /// their sum is constant is straight in times, and in the reciprocals of rates, but not in their logarithms.
+    fn moved(&self, at: &[f64], step: &[f64]) -> Vec<f64> {
+        let each = at.iter().zip(step).zip(self.parameters);
+        let moved = each.map(|((x, by), parameter)| match parameter.unit {
+            Unit::Ns => x + (1.0 + by).max(SHRINK_MIN).ln(),
+            Unit::BytesPerS | Unit::OpsPerS | Unit::Rpm => x - (1.0 - by).max(SHRINK_MIN).ln(),
+            Unit::Share => x + by,
+        });
+        let mut moved: Vec<f64> = moved.collect();
+        self.bounded(&mut moved);
+        moved
     }
 
     /// Improves a point until an iteration lowers the cost by less than 1 %, for at most `iterations`.
@@ -372,11 +388,7 @@ impl<'a> Problem<'a> {
                 // Two dampings at a time, one for each processor of a small machine.
                 let dampings = [damping, damping * 10.0];
                 let steps = dampings.iter().filter_map(|d| self.step(&best, &slope, *d, None));
-                let at = steps.map(|step| {
-                    let mut at: Vec<f64> = best.at.iter().zip(step).map(|(x, by)| x + by).collect();
-                    self.bounded(&mut at);
-                    at
-                });
+                let at = steps.map(|step| self.moved(&best.at, &step));
                 let tried = self.points(&at.collect::<Vec<_>>())?;
                 let least = tried.into_iter().min_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
                 match least {

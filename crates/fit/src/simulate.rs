@@ -22,8 +22,11 @@ const PAGES_MAX: f64 = 4.0;
 /// Largest capacity of a simulated SSD, for measured cells and for printed figures, which are few. Smaller ones have too
 /// few blocks: the fitted program time is 5 % off at 2 GiB, the spare at 8 GiB.
 const SIMULATED_BYTES: (u64, u64) = (8 << 30, 32 << 30);
-/// Maximum number of simulated events of a warm-up, which fills buffers and caches.
-const WARM_UP_EVENTS_MAX: u64 = 400_000;
+/// Maximum number of simulated events of a warm-up, which fills buffers and caches; and of that of an SSD outside the
+/// steady state of random writes, whose buffer is small.
+const WARM_UP_EVENTS_MAX: (u64, u64) = (400_000, 80_000);
+/// Number of pages in the map of an SSD that collects no garbage.
+const MAP_PAGES: u64 = 1 << 15;
 /// Number of operations of a cell in the steady state of random writes, as a multiple of that of other cells.
 const STEADY_OPS: u64 = 5;
 /// Window for printed figures, whose length is not known.
@@ -104,12 +107,20 @@ impl Bench {
             }
             repair(&mut bench.device);
             placed.device = bench.device.clone();
-            if let Kind::Flash(flash) = &mut placed.device.kind {
-                // A smaller map is built in less time. Rates and latencies depend on ratios of sizes.
-                flash.scale_down((flash.capacity_bytes / self.simulated_bytes) as u32);
-            }
         }
         bench
+    }
+
+    /// The emulated system for cells in the steady state of random writes: a smaller SSD collects garbage many times in a
+    /// short window. In other cells, it would use up its spare, which the measured device did not.
+    fn scaled_down(&self) -> Emulated {
+        let mut emulated = self.emulated.clone();
+        if let Some(placed) = emulated.system.devices_mut().next()
+            && let Kind::Flash(flash) = &mut placed.device.kind
+        {
+            flash.scale_down((flash.capacity_bytes / self.simulated_bytes) as u32);
+        }
+        emulated
     }
 
     /// Simulates a measured cell with about `ops` operations.
@@ -127,8 +138,10 @@ impl Bench {
         }
         let options =
             EmulationOptions { precondition: of.precondition, ..EmulationOptions::default() };
-        let mut plan = self
-            .emulated
+        let scaled = is_steady.then(|| self.scaled_down());
+        let mut plan = scaled
+            .as_ref()
+            .unwrap_or(&self.emulated)
             .experiment(&of.name, of.spec.clone(), length, &options)
             .map_err(|e| fail(e.to_string()))?;
         plan.cell.seed = seed;
@@ -136,7 +149,13 @@ impl Bench {
         plan.cell.interval_ns = Some((length.window_ns / 20).max(1));
         // The measured cell has had its ramp; the simulated one is as short as its figures allow.
         plan = plan.warmed_up();
-        plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(WARM_UP_EVENTS_MAX));
+        let mut events_max = WARM_UP_EVENTS_MAX.0;
+        if let (Kind::Flash(flash), false) = (&self.device.kind, is_steady) {
+            events_max = WARM_UP_EVENTS_MAX.1;
+            let k = (flash.capacity_bytes / 4096 / MAP_PAGES).next_power_of_two();
+            plan.represent = Some(k.clamp(1, 1 << 20) as u32);
+        }
+        plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(events_max));
         let ran =
             drive_model(&plan, &self.stop, &mut Unobserved).map_err(|e| fail(e.to_string()))?;
         if self.stop.load(Ordering::Relaxed) {

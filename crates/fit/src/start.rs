@@ -1,10 +1,14 @@
 //! Closed forms for start values, from the cells with extreme loads. A parameter that may limit a rate starts 3 %
-//! above the largest measured rate, so that the refinement sees its effect.
+//! above the largest measured rate, so that the refinement sees its effect. If nothing is limited there, that is a local
+//! minimum: a second start has the device's own value of each such parameter, where that is faster.
 
 use crate::parameter::Parameter;
 use crate::{Figure, Measured, are_printed};
-use iodyno_emulate::spec::Device;
+use iodyno_emulate::spec::{Device, Kind};
 use iodyno_units::OpKind;
+
+/// Times that may limit a rate, and for which an SSD has other limits too.
+const COMMANDS: [&str; 2] = ["controller.read_command", "controller.write_command"];
 
 /// Extremes of rate, throughput and latency over all measured cells.
 #[derive(Debug, Default)]
@@ -48,6 +52,32 @@ impl Extremes {
     }
 }
 
+/// One or two starts: [`values`], and for an SSD the same with its controller's times of `device` where these are
+/// shorter.
+pub(crate) fn candidates(
+    parameters: &[Parameter],
+    device: &Device,
+    cells: &[Measured],
+) -> Vec<Vec<f64>> {
+    let first = values(parameters, device, cells);
+    let unlimited = parameters.iter().zip(&first).map(|(parameter, first)| {
+        let own = parameter.of(device).filter(|_| COMMANDS.contains(&parameter.key));
+        own.map_or(*first, |own| own.min(*first))
+    });
+    let second: Vec<f64> = unlimited.collect();
+    if second == first { vec![first] } else { vec![first, second] }
+}
+
+/// Bytes that all dies of an SSD program at once, and the mean program time as a multiple of that of fast pages; `None` for
+/// other devices.
+fn programmed(device: &Device) -> Option<(f64, f64)> {
+    let Kind::Flash(flash) = &device.kind else { return None };
+    let nand = &flash.nand;
+    let dies = f64::from(nand.channels * nand.dies_per_channel * nand.planes);
+    let mean_ns = (nand.program_fast_ns + nand.program_slow_ns) as f64 / 2.0;
+    Some((dies * f64::from(nand.page_bytes), mean_ns / nand.program_fast_ns as f64))
+}
+
 /// Start values of the parameters, from the measured cells; where these say nothing, the value in `device`. Printed
 /// figures are too few for closed forms.
 pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measured]) -> Vec<f64> {
@@ -69,6 +99,9 @@ pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measure
             "link.write" | "memory.write" | "io_thread.write_copy" => {
                 above(extremes.bytes_per_s[1])
             }
+            "nand.program_fast" => above(extremes.bytes_per_s[1])
+                .zip(programmed(device))
+                .map(|(rate, (at_once, share))| at_once / rate * 1e9 / share),
             "controller.read_command" => above(extremes.iops[0]).map(|rate| 1e9 / rate),
             "controller.write_command" => above(extremes.iops[1]).map(|rate| 1e9 / rate),
             _ => None,

@@ -129,13 +129,15 @@ impl Case {
         finding.unwrap_or_else(|| panic!("{rules}: nothing in {time:?}")).verdict
     }
 
-    /// Checks that there are wrong states of exactly these verdicts, and that this class alone finds one.
+    /// Checks that there are wrong states of exactly these verdicts, or of some of them if not all states were judged in
+    /// time, and that this class alone finds one.
     fn is_wrong(&self, rules: &str, verdicts: &[Verdict], class: Class) {
         let mut explored = self.explore(rules, &CLASSES, TIME_WRONG);
         explored.verdicts.remove(&Verdict::Consistent);
         let found: BTreeSet<Verdict> = explored.verdicts.keys().copied().collect();
-        let expected = verdicts.iter().copied().collect();
-        assert_eq!(found, expected, "{rules}: {:#?}", described(&explored));
+        let expected: BTreeSet<Verdict> = verdicts.iter().copied().collect();
+        let of_part = !explored.is_complete() && !found.is_empty() && found.is_subset(&expected);
+        assert!(of_part || found == expected, "{rules}: {found:?}: {:#?}", described(&explored));
         let by_class = self.explore(rules, &[class], TIME_WRONG);
         assert!(by_class.wrong() > 0, "{rules}: nothing by {class:?}");
     }

@@ -36,7 +36,7 @@ impl Carried {
         let system = one_system(plan)?;
         let bytes = (0..).zip(&system.volumes).map(|(volume, _)| system.capacity_bytes(volume));
         let exact = plan.aged_passes > 0.0 && bytes.sum::<u64>() <= AGED_EXACTLY_BYTES_MAX;
-        Self::with_workers(&system, plan.cell.seed, &threads, exact.then_some(1))
+        Self::with_workers(&system, plan.cell.seed, &threads, exact.then_some(1).or(plan.represent))
     }
 
     /// Creates a machine for this system. Cells may have up to `threads_max` workers on each volume, which are
