@@ -503,7 +503,9 @@ fn the_words_of_a_line_are_taken_as_by_fio() {
     // `--readonly` allows jobs that read, and refuses jobs that write.
     assert_eq!(of("fio --readonly --size=1g all.fio").len(), 2);
     let writes = parse_command_line("fio --name=a --size=1g --rw=randrw --readonly", &[], &Fixed);
-    assert!(writes.unwrap_err().to_string().contains("`a` writes, and `--readonly` forbids that"));
+    assert!(
+        writes.unwrap_err().to_string().contains("`a` writes, which fio's `--readonly` forbids")
+    );
 }
 
 /// Values by kind extend those of `[global]`; a rate of 0 is no limit; distributions have fio's own parameters.

@@ -30,7 +30,7 @@ fn iologs_of_fio() {
     ];
     assert_eq!(rows(&v2), expected);
     assert_eq!(v2.left_out, [("lines that add, open or close a file".to_owned(), 6)]);
-    assert!(v2.notes[0].contains("milliseconds"));
+    assert!(v2.notes[0].contains("in ms from the start of the replay"));
     let v3 = file(V3);
     let expected = [
         (191_000, Read, 0, 4096, None),

@@ -386,7 +386,7 @@ fn a_shift_is_explained_and_keeps_its_interval() {
         let text = show(&of, Style { width, ..STYLE });
         assert!(text.contains("interval") && text.contains(" p"), "{width}: {text}");
         assert!(!text.contains("B/A") && !text.contains("hidden"), "{width}: {text}");
-        let has_rest = text.contains("% would show");
+        let has_rest = text.contains("(would detect ");
         assert_eq!(has_rest, width >= 100, "{width}: {text}");
     }
     let text = words(&of);

@@ -198,8 +198,8 @@ impl DiskSpec {
             return Err((
                 "average_seek_ns",
                 format!(
-                    "{} is not possible between track_to_track_ns {least} and full_stroke_ns {most}: \
-                     only for {low} to {high} does the seek curve rise with distance",
+                    "{} does not fit track_to_track_ns {least} and full_stroke_ns {most}: the seek time rises with \
+                     distance only for averages from {low} to {high}",
                     self.average_seek_ns
                 ),
             ));

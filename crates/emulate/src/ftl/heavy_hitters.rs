@@ -179,8 +179,8 @@ impl HeavyHitters {
         match sizes.iter().rposition(|&size| size != self.represent) {
             Some(group) if group + 1 < sizes.len() || sizes[group] > self.represent => {
                 Err(format!(
-                    "group {group} of heavy hitters has {} members and free places",
-                    sizes[group]
+                    "members and free places of group {group} of heavy hitters add up to {}, not {}",
+                    sizes[group], self.represent
                 ))
             }
             _ => Ok(()),

@@ -90,7 +90,7 @@ pub struct Crashtest {
     /// program may then exit with an error.
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
     pub fail_sync: Option<u64>,
-    /// Write the recorded run to this file
+    /// Write the recorded run to this file, which --from explores without running the program again
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub record: Option<PathBuf>,
     /// Explore the run that --record wrote, or the log of a block device, without running a program
@@ -106,7 +106,7 @@ pub struct Crashtest {
     /// with a volatile buffer loses the dirty data in it.
     #[arg(long, value_name = "DEVICE", requires = "from", conflicts_with_all = ["rules", "again"], value_parser = super::emulated)]
     pub device: Option<TargetName>,
-    /// With --from, check this state alone, by its name in a result
+    /// With --from, check only the state that has this name in a result
     #[arg(long, value_name = "STATE", requires = "from", conflicts_with_all = ["class", "again"])]
     pub state: Option<String>,
     /// With --state, start a shell in the folder that holds the state

@@ -146,9 +146,8 @@ pub struct Replay {
     pub fast: bool,
     /// Keep the dependencies and think times of the trace, in closed loop
     ///
-    /// Issues each operation after the same number of completions as in the trace, and then the same think time (from
-    /// the last of these completions to the operation). Requires response times in the trace (blkparse, events,
-    /// biosnoop, MSR, SYSTOR, `run --record-trace`).
+    /// Issues an operation once as many operations have completed as in the trace, after the same pause since the last
+    /// of them. Requires response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR, `run --record-trace`).
     #[arg(long, help_heading = "Timing")]
     pub think: bool,
     /// Limit the outstanding I/Os per worker [default: 256, or 32 with --fast; fewer if they are large]

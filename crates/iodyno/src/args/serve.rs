@@ -18,7 +18,7 @@ pub enum Speed {
 
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Emulated storage to serve, as for `run --on` with or without `model:`; or plain memory, `ram:4GiB`
+    /// Emulated storage to serve, as in `run --on` (`model:` may be left out); or plain memory, `ram:4GiB`
     ///
     /// A device of the catalog, a file that describes a device, or several devices in a server (`exflash-400g*4@x3850-x6`). Each
     /// volume is an NBD export.

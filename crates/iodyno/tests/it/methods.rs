@@ -144,7 +144,7 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run pts-iops --on null: --setting home", "enterprise and client"),
         ("run pts-iops --on null: --scale 2", "at most 1"),
         ("run pts-iops --on null: --scale 1e-9", "use 0.000017 or more"),
-        ("run random-read --on null: --vary targets=1,9", "only 1:"),
+        ("run random-read --on null: --vary targets=1,9", "the number of targets of the run, 1:"),
         ("run random-read --on ram:1MiB --vary fill=50%", "leave `ram:1MiB` out"),
         ("run random-read --on null: --vary depth=1,2 --ceiling p99=0ms", "a time above 0"),
         ("run random-read --on model:exflash-400g --system-clock", "leave it out"),

@@ -116,7 +116,7 @@ fn lacks(row: &Row, compared: &Compared<'_>) -> String {
             " (more runs needed)".to_owned()
         }
         Difference::Inconclusive { detectable_share } => {
-            format!(" (a shift of {} would be detected)", Quantity::Share.words(detectable_share))
+            format!(" (would detect {})", Quantity::Share.words(detectable_share))
         }
         _ => String::new(),
     }

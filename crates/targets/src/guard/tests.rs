@@ -153,7 +153,7 @@ fn encryption_on_a_raid_set_on_two_disks() {
         let found = refusals(&tree, disk);
         let codes: Vec<_> = found.iter().map(|(code, _)| *code).collect();
         assert_eq!(codes, [RefusalCode::Swap, RefusalCode::Member, RefusalCode::Member], "{disk}");
-        assert!(found[0].1.contains("the encrypted volume luks (dm-3) (on md127)"), "{found:?}");
+        assert!(found[0].1.contains("the encrypted volume luks (dm-3), on md127"), "{found:?}");
         assert!(found[1].1.contains("in use by the RAID set md127 (raid1)"), "{found:?}");
     }
     // Downwards: the bottom of the encrypted volume is both disks.
