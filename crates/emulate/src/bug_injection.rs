@@ -9,8 +9,8 @@ pub enum InjectedBug {
     Nothing,
     /// A flush completes without waiting for the buffered data to be programmed.
     HastyFlush,
-    /// A flush that begins with N program operations in progress completes after any N have ended, including later
-    /// ones.
+    /// A flush that begins with N program operations in progress completes after any N program operations have ended,
+    /// even ones that began later.
     CountingFlush,
     /// The map is updated when a program operation begins instead of when it ends, and a power cut in between does
     /// not revert the update.

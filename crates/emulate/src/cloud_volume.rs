@@ -21,7 +21,7 @@ use iodyno_units::rng::{Generator, stream, unit_open_closed};
 use iodyno_units::{IoError, OpKind};
 use std::collections::BTreeMap;
 
-/// Total time that reads, or writes, have spent in each phase, and their number.
+/// Total time in each phase, and number of operations, of either reads or writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     /// Time per phase, ns, in the order of [`PHASES`], or of [`PHASES_OF_A_THREAD`].

@@ -9,9 +9,9 @@ pub struct Completion {
     pub at_ns: u64,
     /// Token that the submitter gave the operation.
     pub token: u64,
-    /// Number of the volume on which the operation was executed.
+    /// Index of the volume that executed the operation.
     pub volume: u32,
-    /// Number of the worker (a thread of the load generator) that submitted the operation.
+    /// Index of the worker (a thread of the load generator) that submitted the operation.
     pub worker: u32,
     /// Why the operation failed; `None` if it succeeded.
     pub failure: Option<IoError>,

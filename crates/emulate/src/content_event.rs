@@ -1,5 +1,5 @@
-//! Content events tell the caller of the library, which stores the written bytes, how to move and combine these
-//! bytes. The emulated machine handles only tokens. The caller must apply the events in order.
+//! Content events tell the library's caller, who stores the written bytes, how to move and combine them. The emulated
+//! machine itself handles only tokens that stand for the bytes. The caller must apply the events in order.
 
 use crate::part_id::PartId;
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub enum ContentEvent {
         unit: u64,
         /// Token of the accepted write, which identifies its data.
         token: u64,
-        /// Whether the write survives a power cut.
+        /// Whether the write survives a power cut even before it reaches the medium.
         kept: bool,
     },
     /// An accepted 4 KiB unit has reached the medium, where it survives a power cut. A version that reaches the medium
@@ -88,7 +88,7 @@ pub enum ContentEvent {
         unit: u64,
         /// Token of the write.
         token: u64,
-        /// End (exclusive) of the bytes of the unit that survive, a multiple of 512.
+        /// End offset (exclusive) of the new bytes within the unit, a multiple of 512.
         until: u16,
     },
     /// Power failed. Accepted data is lost unless it survives power cuts (`kept`) or has reached the
@@ -165,7 +165,7 @@ pub enum ContentEvent {
         /// Name of the content to write; 0: zeroes.
         name: u64,
     },
-    /// A component of the machine receives a write of the data that a host writes to unit `of` of an array.
+    /// A component of the machine receives part of a host's write: the data for unit `of` of an array or adapter path.
     Passed {
         /// Device or other component that receives the write.
         part: PartId,

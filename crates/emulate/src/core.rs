@@ -208,8 +208,8 @@ impl Core {
         }
     }
 
-    /// Returns the time at which the origin of a request learns that it ended at `end_ns`. A sleeping worker learns
-    /// it after its wake-up time. Work that the worker receives in between is ignored.
+    /// Returns the time at which the sender of a request learns that the request ends at `end_ns`. A worker that sleeps
+    /// at that time learns it after its wake-up time. Assumes that the worker gets no further work before `end_ns`.
     #[inline(always)]
     pub(crate) fn notified_ns(&self, end_ns: u64, slot: u32) -> u64 {
         let Origin::Host { worker, .. } = self.slab[slot].origin else { return end_ns };

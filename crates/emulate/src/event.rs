@@ -3,8 +3,8 @@
 //! An event is one `u128`, `time << 64 | sequence << 24 | slot`, where the slot is the index of a request. A request
 //! has at most one pending event, so the queue links slots, not events.
 //!
-//! The queue is a timing wheel: two rings of buckets, and a heap for later events. Buckets of the near ring are so
-//! short that most hold one or two events. When the time of a bucket of the next ring comes, its events are
+//! The queue is a timing wheel: two rings of buckets (`near` and `next`), and a heap for later events. Buckets of the
+//! near ring are so short that most hold one or two events. When a bucket of `next` becomes due, its events are
 //! distributed over the near ring.
 
 mod ring;
@@ -21,8 +21,8 @@ pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 /// Log2 of the bucket length of the near ring in ns: 256 ns. The ring covers 2.1 ms, longer than most
 /// flash programs take.
 const NEAR_BITS: u32 = 8;
-/// Log2 of the bucket length of the next ring in ns: half the near ring's span, so that a bucket
-/// always fits into the near ring. The next ring covers 8.6 s.
+/// Log2 of the bucket length of the ring `next` in ns: half the near ring's span, so that a bucket always fits into the
+/// near ring. The ring covers 8.6 s.
 const NEXT_BITS: u32 = NEAR_BITS + 12;
 
 /// A request's pending event, and the next request in the same bucket. 32 bytes: half a cache line.
@@ -43,7 +43,7 @@ pub(crate) struct Queue {
     cursor: u64,
     near: Ring,
     next: Ring,
-    /// Start of the first non-empty bucket of the next ring; `u64::MAX`: none.
+    /// Start of the first non-empty bucket of the ring `next`; `u64::MAX`: none.
     next_ns: u64,
     far: BinaryHeap<Reverse<u128>>,
     /// Time of the first event in `far`; `u64::MAX`: none.
@@ -194,8 +194,7 @@ impl Queue {
         None
     }
 
-    /// Moves the events of the next ring's first bucket to the near ring, which must contain no earlier
-    /// events.
+    /// Moves the events of the first bucket of `next` to the near ring, which must contain no earlier events.
     #[cold]
     fn deal(&mut self) {
         // Pushed events were further ahead than this bucket's length, so the cursor is still before it.

@@ -121,44 +121,44 @@ impl Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterFault {
     /// An adapter is lost. Its partner takes over the volumes if the cache is mirrored or clean. Otherwise operations
-    /// fail until the adapter is back.
+    /// on them fail until the adapter is back.
     Lose {
-        /// Number of the adapter that is lost.
+        /// Index of the adapter that is lost.
         adapter: u32,
     },
     /// An adapter is replaced by one with an empty cache. An adapter that is still in service is lost first. Cached
     /// data without another copy is unreadable until it is rewritten.
     Replace {
-        /// Number of the adapter that is replaced.
+        /// Index of the adapter that is replaced.
         adapter: u32,
     },
     /// A lost adapter is back with its cache content, and its battery works again.
     Clear {
-        /// Number of the adapter that works again.
+        /// Index of the adapter that works again.
         adapter: u32,
     },
     /// The battery of an adapter's cache fails: a power cut then loses the cache's content. Until the fault is cleared,
     /// writes are acknowledged only once they are on the devices (write-through).
     BatteryFails {
-        /// Number of the adapter whose battery fails.
+        /// Index of the adapter whose battery fails.
         adapter: u32,
     },
     /// A link between the adapters goes down. If no link is left, writes are acknowledged only once they are on
     /// the devices (write-through).
     LinkDown {
-        /// Number of the link that goes down.
+        /// Index of the link that goes down.
         link: u32,
     },
     /// A link between the adapters is up again.
     LinkUp {
-        /// Number of the link that works again.
+        /// Index of the link that works again.
         link: u32,
     },
     /// Makes another adapter of the pair the optimized one for a volume, and moves the volume's cached data to it.
     /// Only the primary adapter can do this, and only while both adapters are present and connected; otherwise
     /// nothing changes.
     Access {
-        /// Number of the volume, counted among the volumes behind the adapters.
+        /// Index of the volume, counted among the volumes behind the adapters.
         volume: u32,
         /// The adapter on which the volume becomes optimized. `None` clears the volume's access state, so the primary
         /// adapter serves it.

@@ -1,8 +1,8 @@
 //! The faults in effect on each component: slow, delayed, failing, hung, lost, without power, or partly unreadable. A
 //! machine without faults allocates no fault state.
 //!
-//! A slow or hung device continues to work inside. Only the last event of an operation is postponed: by the extra
-//! time if the device is slow, until the fault is cleared if it is hung. Unreadable parts of flash are in
+//! A slow or hung device continues to work inside. Only the last event of an operation is postponed: by the extra time
+//! if the device is slow, until the fault is cleared if the device hangs. Unreadable parts of flash are in
 //! `flash/recovery`, where parity may rebuild them.
 
 use crate::content_event::UNIT_BYTES;

@@ -1,8 +1,8 @@
 //! Content of the units in a RAID adapter's write cache, if the emulation stores content. The devices store the
 //! content of all other units.
 //!
-//! If the caller of the library stores the bytes, it keeps a separate store for each volume's cache. The cache then
-//! has identifiers of bytes only while an operation is in progress.
+//! If the caller of the library stores the bytes, it keeps a separate store for each volume's cache. The cache itself
+//! then stores no values: bytes have a name ([`ContentEvent`]) only while an operation is in progress.
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;
@@ -47,8 +47,8 @@ impl AdapterPath {
         held_value(core, self.part, self.number, unit)
     }
 
-    /// Stores a unit's value in the cache. If the caller of the library stores the bytes, reports the unit to it
-    /// instead.
+    /// Stores a unit's value in the cache or, if the caller of the library stores the bytes, reports the unit to the
+    /// caller.
     fn put(&self, core: &mut Core, unit: u64, value: u64) {
         if !core.names_values() {
             let number = self.number;
@@ -63,7 +63,8 @@ impl AdapterPath {
         core.tell(ContentEvent::Ended { part, token, failed: false });
     }
 
-    /// Reports the units that the cache has dropped, including those of other paths that share the cache.
+    /// Reports to the library's caller the units that the cache has dropped, including those of other paths that share
+    /// the cache.
     pub(super) fn forget(&self, core: &mut Core) {
         let group = pair(core).group_of(self.number);
         forget(core, group);
@@ -88,7 +89,7 @@ impl AdapterPath {
         }
     }
 
-    /// Fills the result of a read from the cache, which contains all its units.
+    /// Fills the result of a read whose units are all in the cache.
     pub(super) fn return_held(&self, core: &mut Core, slot: u32) {
         if !keeps_content(core) {
             return;
@@ -115,7 +116,7 @@ impl AdapterPath {
         self.held.insert(slot, held);
     }
 
-    /// Frees the cached values that were saved at the start of a read.
+    /// Frees the cached values that [`Self::remember_held`] has saved.
     pub(super) fn forget_held(&mut self, core: &mut Core, slot: u32) {
         for (_, value) in self.held.remove(&slot).unwrap_or_default() {
             core.free(value);
@@ -187,8 +188,8 @@ impl AdapterPath {
         self.forget(core);
     }
 
-    /// Returns a unit's value before a partial write: from the cache, or from the read that filled
-    /// the unit.
+    /// Returns the value that a unit has before a partial write: from the cache, or from the read that completes the
+    /// write (the fill).
     fn rest_of(&self, core: &mut Core, slot: u32, unit: u64) -> u64 {
         let number = self.number;
         if self.cache(core).is_some_and(|cache| cache.holds(number, unit..unit + 1)) {
@@ -301,8 +302,8 @@ impl AdapterPath {
     }
 }
 
-/// Reports units that a group's cache has dropped. Must be called before the cache receives new
-/// content, because that may include the same units.
+/// Reports to the library's caller the units that a group's cache has dropped. Must be called before the cache receives
+/// new content, because that may include the same units.
 pub(super) fn forget(core: &mut Core, group: usize) {
     if !keeps_content(core) {
         return;

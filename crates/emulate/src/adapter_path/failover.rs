@@ -85,7 +85,7 @@ pub(crate) fn drain_caches(core: &mut Core) {
     }
 }
 
-/// Retries the destage of data that devices refused earlier, because the state of a device has changed.
+/// Retries the destage of data that devices refused earlier. Called when the state of a device has changed.
 pub(crate) fn devices_changed(core: &mut Core) {
     if let Some(pair) = &mut core.adapters {
         pair.retry();
@@ -175,7 +175,7 @@ fn begin_again(core: &mut Core, slot: u32) {
 }
 
 impl AdapterPath {
-    /// Restarts an operation if one of its adapters was lost since it began. Returns whether the operation was
+    /// Restarts an operation if one of its adapters was lost since the operation began. Returns whether it was
     /// restarted.
     pub(super) fn begins_again(&mut self, core: &mut Core, slot: u32) -> bool {
         let had = Holder::of(&core.slab[slot]);

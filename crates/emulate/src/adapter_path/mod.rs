@@ -8,8 +8,9 @@
 //!                                └ later: array ─▶ processor, drawer ─▶ device
 //! ```
 //!
-//! A host sends each operation to the adapter that serves the volume. Trims end at the adapter. The cache holds units
-//! of 4 KiB: a partial write of a unit that is not cached reads the unit first (a fill).
+//! A host sends each operation to the adapter that serves the volume or, with host paths to both adapters, every second
+//! one to the partner, which forwards it. An adapter completes trims itself and doesn't pass them on. The cache holds
+//! units of 4 KiB: a partial write of a unit that is not cached reads the unit first (a fill).
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -57,13 +58,13 @@ pub(crate) struct AdapterPath {
 #[derive(Clone, Copy, Debug)]
 struct Fill {
     unit: u64,
-    /// Sequence number of the last write to the cache before the fill was read.
+    /// Sequence number of the last write to the cache when the read of this unit began.
     since: u32,
     /// Value of the unit; meaningful only if content is stored.
     value: u64,
 }
 
-/// Returns the numbers of the 4 KiB units that a request covers, fully or in part.
+/// Returns the 4 KiB units that a request covers, fully or in part.
 fn units(request: &Request) -> Range<u64> {
     request.units()
 }
@@ -294,15 +295,15 @@ impl AdapterPath {
         destage(core, group);
     }
 
-    /// Writes through to the devices, because the cache may not hold dirty data now.
+    /// Writes through to the devices, because the cache must not hold dirty data now.
     fn write_past(&self, core: &mut Core, slot: u32) {
         // As with the cache, acknowledged data must survive a power cut.
         core.slab[slot].fua = true;
         self.pass_on(core, slot);
     }
 
-    /// Returns a partially written unit that is neither in the cache nor already read; `None` if there
-    /// is none.
+    /// Returns a unit that a write covers only in part, and that is neither cached nor read yet; `None` if there is
+    /// none.
     fn lacks(&self, core: &mut Core, slot: u32) -> Option<u64> {
         let request = &core.slab[slot];
         let (from, to) = (request.at, request.at + u64::from(request.len));
@@ -444,8 +445,8 @@ impl AdapterPath {
         core.complete(slot, failed.then_some(IoError::Io));
     }
 
-    /// Processes a power failure: drops the state of operations in progress. Cache content without a working
-    /// battery is lost.
+    /// Processes a power failure: drops the state of operations in progress. An adapter without a working battery loses
+    /// its cache content.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         let now_ns = core.now;
         self.held.clear();

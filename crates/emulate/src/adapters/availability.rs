@@ -1,9 +1,9 @@
-//! Availability of adapters after losses and failures: decides which adapter serves a path, whether it may cache
+//! Availability of adapters after losses and failures: decides which adapter serves a path, whether adapters may cache
 //! writes, and which adapters have a copy of each cache. `adapter_path::failover` handles the operations of a lost
 //! adapter.
 //!
-//! - A pair mirrors each write over an AA (adapter-to-adapter) link, so either adapter can take over all paths with
-//!   the cache.
+//! - A pair mirrors each write over an AA (adapter-to-adapter) link, so either adapter can take over all paths and the
+//!   cached data.
 //! - Write caching stops, and the caches are destaged, while both adapters are present but not connected, or while a
 //!   battery has failed.
 //! - An adapter whose partner is lost continues to cache writes alone.
@@ -18,8 +18,9 @@ use crate::fault::AdapterFault;
 use crate::ranges::Ranges;
 use crate::server::PerByte;
 
-/// Number of the primary adapter. Only the primary can change access states, and it serves the paths without an
-/// access state. While the primary is lost, its partner serves these paths, and no access state can be changed.
+/// Index of the primary adapter. Only the primary can change access states (which adapter a volume is optimized on).
+/// The primary also serves the volumes whose access state is cleared. While the primary is lost, its partner serves
+/// these volumes, and no access state can be changed.
 pub(super) const PRIMARY: usize = 0;
 
 /// Availability of one RAID adapter, and the volumes assigned to it.
@@ -29,32 +30,32 @@ pub struct AdapterState {
     pub lost: bool,
     /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
-    /// Numbers of the volumes that this adapter serves now.
+    /// Indices of the volumes that this adapter serves now.
     pub volumes: Vec<u32>,
-    /// Numbers of the volumes for which this adapter is the optimized path.
+    /// Indices of the volumes that are optimized on this adapter.
     pub optimized: Vec<u32>,
 }
 
 /// Availability of a system's RAID adapters and the links between them, and state of their caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptersState {
-    /// State of each adapter, in the order of their numbers.
     pub adapters: Vec<AdapterState>,
-    /// For each link between the adapters, whether it is down.
+    /// Whether each link between the adapters is down, by link index. Empty with a single adapter.
     pub links_down: Vec<bool>,
     /// Whether the adapters have a write cache, even if write caching is off at present.
     pub has_cache: bool,
     /// Whether writes are acknowledged once they are in the cache (write-back), rather than on the devices.
     pub is_caching: bool,
-    /// Whether writes are mirrored to both caches.
+    /// Whether writes are mirrored to both caches. This requires both adapters, and a link between them that is up.
     pub is_mirrored: bool,
     /// Dirty bytes in the caches, including refused ones. Mirrored copies are not counted.
     pub dirty_bytes: u64,
     /// Dirty bytes that devices refused during a destage. Their destage will be retried.
     pub refused_bytes: u64,
-    /// Numbers of the volumes that no adapter can serve.
+    /// Indices of the volumes that no adapter can serve.
     pub volumes_down: Vec<u32>,
-    /// Numbers of the volumes without an access state, which the primary adapter serves.
+    /// Indices of the volumes whose access state is cleared ([`AdapterFault::Access`]). The primary adapter serves
+    /// them.
     pub cleared: Vec<u32>,
 }
 
@@ -135,7 +136,7 @@ impl Pair {
         }
     }
 
-    /// Returns the units of a path whose data was lost with a cache.
+    /// Returns a path's units whose data was lost with a cache.
     pub(crate) fn lost(&self, path: u32) -> &Ranges {
         &self.paths[path as usize].lost
     }
@@ -169,13 +170,12 @@ impl Pair {
         self.restore(adapter, now_ns);
     }
 
-    /// Makes the battery of an adapter's cache fail.
+    /// Makes the battery of an adapter's cache fail, which stops write caching if the adapter is in service.
     pub(crate) fn fail_battery(&mut self, adapter: usize, now_ns: u64) {
         self.adapters[adapter].battery_failed = true;
         self.assign(now_ns);
     }
 
-    /// Sets a link between the adapters down or up.
     pub(crate) fn set_link(&mut self, link: usize, is_down: bool, now_ns: u64) {
         self.aa_down[link] = is_down;
         self.assign(now_ns);

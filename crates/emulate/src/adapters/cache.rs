@@ -47,8 +47,8 @@ impl Place {
     }
 }
 
-/// Hashes cache addresses, identically on every machine. A lookup takes a few ns, a tenth of the
-/// time of an ordered map with a million units. Results do not depend on a map's order.
+/// Hashes cache addresses, identically on every machine. A lookup takes a few ns, a tenth of the time in an ordered map
+/// with a million units. No result depends on the order of a map's entries.
 #[derive(Clone, Debug, Default)]
 struct PlaceHasher(u64);
 
@@ -93,27 +93,26 @@ pub(crate) struct Cache {
     dirty: VecDeque<(Place, u64)>,
     clean: VecDeque<(Place, u64)>,
     /// Number of units that were dirty when the machine started and whose destage has not begun. Their addresses are
-    /// chosen only then.
+    /// chosen when it begins.
     unplaced: u64,
     /// Number of units that are dirty or being destaged, excluding refused units.
     dirty_units: u64,
     /// Number of units in destages that are in progress.
     open_units: u64,
     clean_units: u64,
-    /// Number of units that became dirty since the start.
+    /// Number of times since the start that a unit became dirty.
     dirtied_units: u64,
     /// Number of units that hosts have read from the cache, or that reads have added to it, since the start.
     used_units: u64,
-    /// Units that the devices refused. They don't count towards the limit of dirty units.
+    /// Units that the devices refused. They don't count towards the limit on dirty units.
     refused: BTreeSet<Place>,
     sequence: u64,
-    /// Sequence number, which wraps around, of the last write or end of a destage, by hash of the address (see
-    /// [`written_at`]).
+    /// By hash of the unit's address ([`written_at`]): sequence number, modulo 2^32, of the last write or end of a
+    /// destage.
     written: Vec<u32>,
     /// Content of the cached units, by address; `None` unless content is stored.
     values: Option<HashMap<Place, u64, BuildHasherDefault<PlaceHasher>>>,
-    /// Addresses dropped from the cache and not yet reported to the owner of their content. Empty
-    /// unless content is stored.
+    /// Addresses dropped from the cache and not yet taken by [`Self::take_forgotten`]. Empty unless content is stored.
     forgotten: Vec<Place>,
 }
 
@@ -179,8 +178,8 @@ impl Cache {
         self.sequence as u32
     }
 
-    /// Returns whether any of `units` may have been written, in the cache or on the devices, since
-    /// write number `since`. Data read at that time may then be stale.
+    /// Returns whether any of `units` may have been written, in the cache or on the devices, since sequence number
+    /// `since`. If so, data whose read began at `since` may be stale.
     pub(crate) fn is_written_since(&self, path: u32, mut units: Range<u64>, since: u32) -> bool {
         units.any(|unit| {
             let at = self.written[written_at(Place::new(path, unit))];
@@ -254,13 +253,13 @@ impl Cache {
         Some(first.unit())
     }
 
-    /// Returns the number of units that became dirty since the start.
+    /// Returns the number of times since the start that a unit became dirty.
     pub(crate) fn dirtied_units(&self) -> u64 {
         self.dirtied_units
     }
 
-    /// Returns three numbers of units: cached now, capacity, and read by hosts from the cache or added to it by reads
-    /// since the start.
+    /// Returns three counts of units: cached units; capacity; units that hosts have read from the cache, or that reads
+    /// have added to it, since the start.
     pub(crate) fn reading(&self) -> (u64, u64, u64) {
         let held_units = (self.dirty_units + self.clean_units).min(self.units_max);
         (held_units, self.units_max, self.used_units)
@@ -295,7 +294,7 @@ impl Cache {
         self.evict();
     }
 
-    /// Returns whether any of `units` is dirty.
+    /// Returns whether any of `units` is dirty. Units that are being destaged or were refused count, too.
     pub(crate) fn is_dirty(&self, path: u32, mut units: Range<u64>) -> bool {
         units.any(|unit| {
             let held = self.held.get(Place::new(path, unit));

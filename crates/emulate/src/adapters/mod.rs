@@ -78,7 +78,7 @@ pub(crate) struct PathUnits {
     pub(crate) stripe_units: u64,
     /// Preconditioning of the volume before the emulation starts.
     pub(crate) before: Preconditioned,
-    /// First unit of the next destage of dirty data that sequential preconditioning left in the cache.
+    /// Unit at which the next destage begins, for dirty data that sequential preconditioning has left in the cache.
     pub(crate) next: u64,
     /// Identifier of the path itself among the machine's components.
     pub(crate) part: PartId,
@@ -86,11 +86,11 @@ pub(crate) struct PathUnits {
     pub(crate) child: PartId,
     /// Whether the child is a device. Otherwise it is an array.
     pub(crate) is_device: bool,
-    /// Number of the adapter on which the path is optimized, which is also the number of the path's group.
+    /// Index of the adapter on which the path is optimized; also the index of the path's group.
     pub(crate) optimized: usize,
-    /// The adapter that serves the path now.
+    /// Index of the adapter that serves the path now.
     pub(crate) server: usize,
-    /// Whether the path has no access state, so that the primary adapter serves it.
+    /// Whether the path's access state is cleared, so that the primary adapter serves the path.
     is_cleared: bool,
     /// Time at which the path's current failover ends, ns. No operation is served before.
     pub(crate) ready_ns: u64,
@@ -99,8 +99,8 @@ pub(crate) struct PathUnits {
     /// Number of the path's destages in progress whose data has been lost from the cache since they
     /// began: either none or all.
     pub(crate) void_destages: u32,
-    /// Whether the host sends the next operation to the non-optimized adapter, if hosts alternate
-    /// between the adapters.
+    /// Whether the host sent the last operation to the adapter that does not serve the path, if hosts alternate between
+    /// the adapters.
     to_other: bool,
     /// Whether the device or array has refused destaged data. Host writes then fail until the retry
     /// of a unit succeeds.
@@ -153,9 +153,9 @@ pub(crate) struct Pair {
     mirror_bytes_per_s: f64,
     failover_ns: u64,
     access: Access,
-    /// Whether hosts send operations to both adapters.
+    /// Whether hosts send operations to both adapters in turn while writes are mirrored.
     has_host_paths: bool,
-    /// Whether writes are mirrored to the partner.
+    /// Whether each write is also copied to the partner's cache.
     pub(crate) is_mirrored: bool,
     /// Whether writes are acknowledged as soon as they are in the cache (write-back).
     pub(crate) is_caching: bool,
@@ -282,7 +282,7 @@ impl Pair {
         if path.to_other { 1 - path.server } else { path.server }
     }
 
-    /// Returns the number of the adapter that serves a path now.
+    /// Returns the index of the adapter that serves a path now.
     pub(crate) fn serves(&self, path: u32) -> usize {
         self.paths[path as usize].server
     }
@@ -310,7 +310,7 @@ impl Pair {
             .for_each(Cache::keep_values);
     }
 
-    /// Returns the time at which a path's operation that is sent now reaches its device. A read reserves bandwidth of
+    /// Returns the time at which an operation that a path sends now reaches the device. A read reserves bandwidth of
     /// the drawer's port at the time of sending.
     pub(crate) fn device(&mut self, now_ns: u64, path: u32, device: PartId, op: &Op) -> u64 {
         let at = self.serves(path);
@@ -328,8 +328,8 @@ impl Pair {
         self.adapters[at].parity.take(now_ns, self.costs.xor.ticks(bytes) + q)
     }
 
-    /// Returns the busy time of each resource of the busiest adapter and of the busiest drawer port, which limit the
-    /// throughput if arrays are spread unevenly.
+    /// Returns the busy time of each kind of resource: the longest among the adapters, or among the drawers' ports. If
+    /// arrays are spread unevenly, the busiest resource limits the throughput.
     pub(crate) fn busy(&self, now_ns: u64) -> [(&'static str, u64); 6] {
         let of = |server: fn(&Adapter) -> &Server| {
             self.adapters.iter().map(|a| server(a).busy_ns(now_ns)).max().unwrap_or(0)

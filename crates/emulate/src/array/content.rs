@@ -82,8 +82,8 @@ impl Array {
         }
     }
 
-    /// Creates new identifiers for the data that a read returns to another array or path. The identifiers of the
-    /// piece (the read's part within one stripe) are freed when the piece ends.
+    /// Creates new identifiers for the data that a read returns to another array or path, because the identifiers of
+    /// the piece (the read's part within one stripe) are freed when the piece ends.
     fn name_returned(&self, core: &mut Core, number: usize, parent: u32) {
         let piece = &self.pieces[number];
         let of_host = parent == NIL || matches!(core.slab[parent].origin, Origin::Host { .. });
@@ -249,7 +249,7 @@ impl Array {
         row
     }
 
-    /// Returns the values of a row that are stored on the valid members now.
+    /// Returns a row's values as the members with valid data store them now.
     fn fetch_row(&self, core: &mut Core, number: usize, unit: u64) -> Row {
         let piece = &self.pieces[number];
         let offsets = unit * UNIT_SECTORS..(unit + 1) * UNIT_SECTORS;
@@ -440,8 +440,8 @@ pub(super) fn units_in(access: &Access) -> std::ops::Range<u64> {
     access.offset / UNIT_SECTORS..(access.offset + access.sectors).div_ceil(UNIT_SECTORS)
 }
 
-/// Returns the known values of a row, which is one unit in each strip of a stripe. `got` returns
-/// the value of a member's unit, if it is known.
+/// Returns the known values of a row (one unit of each strip of a stripe). `got` returns the value of a member's unit,
+/// if it is known.
 fn known(
     layout: &iodyno_raid::Layout,
     stripe: u64,

@@ -1,6 +1,6 @@
-//! Failures of an array's members, and the set of missing members. A member that is lost or refuses a write is
-//! missing from then on. A member that can't read some sectors is not missing, and these sectors are rewritten. A
-//! member that is itself an array is lost when it lacks too many devices.
+//! Failures of an array's members, and the set of missing members. A member that is lost or refuses a write is missing
+//! from then on. A member that can't read some sectors is not missing, and these sectors are rewritten. A member that
+//! is itself an array is lost when too many of its devices are missing.
 
 use super::record::Record;
 use super::{Array, Phase, Purpose};
@@ -113,7 +113,7 @@ impl Array {
         self.is_branch && !self.layout.survives(self.missing)
     }
 
-    /// Returns the number of the array's path through RAID adapters; `None` without adapters.
+    /// Returns the index of the adapter path through which hosts access the array; `None` without RAID adapters.
     pub(crate) fn path(&self) -> Option<u32> {
         self.path
     }

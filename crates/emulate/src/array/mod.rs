@@ -89,7 +89,7 @@ enum Purpose {
 struct Piece {
     purpose: Purpose,
     stripe: u64,
-    /// Range of sectors. Of an operation: within the stripe's data. Of a resync, rebuild or scrub: within a strip.
+    /// Range of sectors: within the stripe's data if the purpose is an operation, else within a strip.
     range: Range<u64>,
     /// Rows that are being restored now, as sectors within a strip.
     offsets: Range<u64>,
@@ -106,11 +106,11 @@ struct Piece {
     writes: Vec<Access>,
     /// Whether the array's processor must compute data or parity for this piece of work.
     computes: bool,
-    /// Number of the copy to read, on mirrored levels.
+    /// Index of the copy to read, on mirrored levels.
     copy: usize,
     /// Whether the piece has locked its rows.
     locks: bool,
-    /// First row that the piece has locked.
+    /// First row that the piece has locked, numbered as in `Locks`. Valid only if `locks`.
     first_row: u64,
     /// Members with unreadable sectors, whose data the piece recovers and rewrites.
     unreadable: MemberSet,
@@ -189,10 +189,10 @@ pub(crate) struct Array {
     pieces_free: Vec<u32>,
     plan: Plan,
     locks: Locks,
-    /// Number of the copy that the next read uses, on mirrored levels.
+    /// Index of the copy that the next read uses, on mirrored levels.
     copy: usize,
-    /// Number of the array's path through RAID adapters, whose processors then do the array's work.
-    /// `None` without adapters.
+    /// Index of the adapter path through which hosts access the array. The adapters' processors then do the array's
+    /// work. `None` without adapters.
     path: Option<u32>,
     processor: Server,
     stripe_ticks: u64,
@@ -364,8 +364,8 @@ impl Array {
             if phase == Phase::Stripe {
                 piece.since_ns = core.now;
             }
-            // Rows that a read recovers or rewrites must not change during the read. Copies agree only after a
-            // resync, which also replays the journal.
+            // A read locks its rows if it recovers or rewrites data, which must not change during the read. It also
+            // does so during a resync that makes copies agree or replays the journal.
             let is_settled = piece.purpose == Purpose::Settle;
             let must_lock = !is_settled
                 && match (self.layout.level().parities() > 0, reads) {

@@ -63,8 +63,8 @@ impl Array {
             piece.computes = recovers || has_parity;
         }
         if missing != absent {
-            // Data of a member being rebuilt is written now; its parity only when it is rebuilt, since it may be
-            // unknown before.
+            // Writes the data of a member that is being rebuilt, but not its parity: the old parity may be unknown, and
+            // the rebuild computes it.
             plan.write(&layout, stripe, range, absent).map_err(|_| ())?;
         }
         let is_known = |access: &&Access| {

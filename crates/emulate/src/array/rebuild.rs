@@ -14,7 +14,7 @@ use iodyno_raid::{Level, Place};
 /// Number of sectors restored at a time in large strips: 64 KiB, as md does for mirrors.
 const CHUNK_SECTORS: u64 = 128;
 
-/// State of a rebuild in progress.
+/// The rebuild of a member: its progress, and the piece that is running.
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
     /// Sequence number of the rebuild within the array.
@@ -24,11 +24,11 @@ pub(super) struct Rebuild {
     pub cursor: u64,
     /// Number of rebuilt sectors that are durable, so that a power cut preserves them.
     pub durable: u64,
-    /// Index of the task that is restoring the next sectors; `None` between two tasks.
+    /// Index of the piece that is restoring the next sectors; `None` between two pieces.
     pub piece: Option<usize>,
-    /// End of the sectors that the task in progress restores.
+    /// End of the sectors that the piece in progress restores.
     next: u64,
-    /// Earliest start of the next task, ns. Limits the rebuild rate.
+    /// Earliest start of the next piece, ns. Limits the rebuild rate.
     next_ns: u64,
     timer: u32,
 }
@@ -46,7 +46,7 @@ impl Rebuild {
     }
 }
 
-/// State of a scrub in progress.
+/// A scrub in progress: its position, and the piece that is running.
 #[derive(Clone, Debug)]
 pub(super) struct Scrub {
     /// Next row to check, in sectors: stripe times strip size, plus the sector within the strip.
@@ -96,7 +96,7 @@ impl Array {
         Some(member)
     }
 
-    /// Starts the next task of a rebuild or a scrub, at its scheduled time.
+    /// Starts the next piece of a rebuild or a scrub, at its scheduled time.
     pub(super) fn woken(&mut self, core: &mut Core, slot: u32) {
         core.slab.remove(slot);
         if let Some(rebuild) = &mut self.rebuild
@@ -118,8 +118,8 @@ impl Array {
         (bytes * 1e9 / self.rebuild_bytes_per_s) as u64
     }
 
-    /// Returns the sectors of a strip to restore in one step, from `offset` on: the whole strip on
-    /// levels with parity, else up to [`CHUNK_SECTORS`].
+    /// Returns the sectors of a strip that one piece restores, from `offset` on: the whole strip on levels with parity,
+    /// else up to [`CHUNK_SECTORS`].
     fn chunk(&self, offset: u64) -> std::ops::Range<u64> {
         let strip = self.layout.strip_sectors();
         offset..if self.has_parity() { strip } else { strip.min(offset + CHUNK_SECTORS) }
@@ -143,7 +143,7 @@ impl Array {
         }
     }
 
-    /// Processes the end of a piece of work of a resync, rebuild or scrub.
+    /// Processes the end of a piece of a resync, rebuild or scrub.
     pub(super) fn restored(&mut self, core: &mut Core, number: usize, failed: bool) {
         let purpose = self.pieces[number].purpose;
         match (&mut self.rebuild, &mut self.scrub) {

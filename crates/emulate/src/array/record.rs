@@ -161,7 +161,7 @@ impl Array {
         }
     }
 
-    /// Clears the loss of units that a write of `range` has completely replaced.
+    /// Removes from the lost units those that a write of `range` has completely replaced.
     fn heal(&mut self, stripe: u64, range: &Range<u64>) {
         if self.bad.is_empty() {
             return;

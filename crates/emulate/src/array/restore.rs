@@ -59,8 +59,8 @@ impl Array {
         if is_enough { Ok(()) } else { Err(()) }
     }
 
-    /// Plans the reads and writes of a piece of work that restores rows of a stripe, and reports data that can't be
-    /// recovered as lost. Fails if the piece belongs to a rebuild that has been cancelled.
+    /// Plans the reads and writes of a piece of work that restores rows of a stripe, and reports as lost the data that
+    /// can't be recovered. Fails if the piece belongs to a rebuild that has been cancelled.
     pub(super) fn plan_restore(&mut self, number: usize) -> Result<(), ()> {
         let piece = &mut self.pieces[number];
         let stripe = piece.stripe;
@@ -179,7 +179,7 @@ impl Array {
         values.any(|value| Some(value) != first)
     }
 
-    /// Advances a piece of work that restores rows to its next rows. Returns whether rows are left.
+    /// Advances a piece of work to the next rows that it restores. Returns whether rows are left.
     pub(super) fn continues(&mut self, number: usize, failed: bool) -> bool {
         let is_current = self.rebuild.as_ref().is_some_and(|r| r.piece == Some(number));
         let steps_by_unit = self.journal;

@@ -3,7 +3,7 @@
 
 use iodyno_raid::{Role, Stripe, gf};
 
-/// A function that returns the sum, in GF(2^8), of values each multiplied by its factor.
+/// Function of terms (factor, value) that returns the sum of all factor × value in GF(2^8).
 pub(super) type Sums<'a> = dyn FnMut(&[(u8, u64)]) -> u64 + 'a;
 
 /// Values of a row: one per data strip, then P and Q, which are unknown on levels without them.
@@ -156,8 +156,7 @@ mod tests {
         below(random, u64::MAX)
     }
 
-    /// Checks that written data is recovered on all levels and rotations, for all combinations of
-    /// missing strips.
+    /// Checks that written data is recovered with random levels and rotations, and random missing strips.
     #[test]
     fn recovers_what_was_written() {
         let mut random = stream(1, "row", 0);
@@ -174,8 +173,7 @@ mod tests {
             (0..strips).for_each(|strip| row.values[strip] = Some(data[strip]));
             row.compute_parity(&mut combine);
             for _ in 0..4 {
-                // Without the data that is not written, the write must modify parity; without other data, it must
-                // recover.
+                // If unwritten data is unknown, the write must modify parity.
                 let mut new = vec![None; strips];
                 for _ in 0..=below(&mut random, strips as u64) {
                     let strip = below(&mut random, strips as u64) as usize;

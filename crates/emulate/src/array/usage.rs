@@ -80,14 +80,13 @@ pub struct ArrayHealth {
 }
 
 impl Array {
-    /// Returns the state of the array that must be saved.
+    /// Returns the part of the array's state that must be saved.
     #[inline]
     pub(crate) fn health(&self) -> ArrayHealth {
         let lost = !self.bad.is_empty() || self.heals();
         ArrayHealth { missing: self.missing, lost }
     }
 
-    /// Returns the current state of the array.
     pub(crate) fn state(&self) -> ArrayState {
         ArrayState {
             members: self.members.clone(),

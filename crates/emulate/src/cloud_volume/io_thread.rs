@@ -32,8 +32,8 @@ impl IoThread {
 }
 
 impl CloudVolume {
-    /// Hands a request to the hypervisor's thread. An idle thread begins after the request's latency, except that the
-    /// latency of a flush is spent in the thread.
+    /// Hands a request to the hypervisor's thread. An idle thread wakes after the request's latency. A flush wakes it
+    /// at once, and the thread itself then spends the latency.
     pub(super) fn hand_over(&mut self, core: &mut Core, slot: u32) {
         let latency_ns = match core.slab[slot].kind {
             OpKind::Flush => 0,

@@ -55,7 +55,7 @@ impl Device {
     }
 }
 
-/// Returns the largest capacity that leaves the required spare area, in bytes and whole units.
+/// Returns the largest capacity that leaves the required spare area, in bytes, rounded down to whole 4 KiB units.
 fn exported_bytes_max(flash: &Flash) -> u64 {
     let shape = shape(flash, 1);
     let row_bytes = u64::from(shape.pages_per_block) * UNIT_BYTES;

@@ -126,7 +126,7 @@ pub(super) fn records(v: &Record) -> impl Iterator<Item = &Record> {
     TABLES.iter().flat_map(|(table, _)| v.records(table))
 }
 
-/// Whether a limit has a rule in place of a constant.
+/// Whether any limit in a file has a rule in place of a constant.
 pub(super) fn has_rules(v: &Record) -> bool {
     records(v).any(|limit| limit.entries().any(|(_, entry)| entry.record().is_some()))
 }

@@ -48,7 +48,7 @@ impl System {
     /// the adapters.
     ///
     /// # Errors
-    /// All violated rules of attachment.
+    /// All violated rules about the adapters and their devices.
     pub fn attach(&mut self, adapters: Adapters) -> Result<(), Vec<RuleBroken>> {
         let kinds = || self.devices().map(|placed| &placed.device.kind);
         let (devices, ssds) =

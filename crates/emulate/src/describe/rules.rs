@@ -253,7 +253,7 @@ pub(super) const FLASH_DIMMS: &[Population] = &[
     },
 ];
 
-/// Whether a device is a flash DIMM.
+/// Returns whether a device is flash on a memory channel.
 pub(super) fn is_flash_dimm(device: &Device) -> bool {
     matches!(&device.kind, Kind::Flash(f) if matches!(f.attach, Attach::MemoryChannel { .. }))
 }

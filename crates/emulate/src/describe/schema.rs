@@ -1,6 +1,6 @@
-//! The schema of device and system files: the tables and keys of each device family and of a system, with the
-//! form and limits of each value. `docs/formats/device.md` and `system.md` explain their meaning; a test
-//! compares those pages with these lists.
+//! The schema of device and system files: the tables and keys of each device family and of a system, with the form and
+//! limits of each value. `docs/formats/device.md` and `system.md` explain the keys; a test compares those pages with
+//! these lists.
 
 mod limits;
 mod placement;
@@ -465,7 +465,8 @@ mod tests {
         fs::read_to_string(path).unwrap()
     }
 
-    /// Returns the first column of each table row below the heading that contains `name`, and column `limits`.
+    /// Returns the first cell, and the cell of column `limits`, of each table row below the heading that contains
+    /// `name`.
     fn rows(page: &str, name: &str, limits: usize) -> Vec<(String, String)> {
         let is_heading = |line: &&str| line.starts_with("## ") && line.contains(name);
         let mut lines = page.lines().skip_while(|line| !is_heading(line));

@@ -15,10 +15,10 @@ pub(super) struct Rule {
     is: f64,
     /// Part of the value per GiB of the volume's size.
     per_gib: f64,
-    /// Part of the value per operation per second.
+    /// Part of the value per provisioned operation per second.
     per_iops: f64,
-    /// Table of values by size: the largest size in bytes to which each value applies, in ascending order, and the
-    /// value. If not empty, it alone determines the value.
+    /// Table of (size in bytes, value), by ascending size. Each value applies to sizes up to its own. If not empty, the
+    /// table alone determines the value.
     by_size: Vec<(u64, f64)>,
     /// Unit of the option that sets the value, such as 1,000,000 for MB/s; `None`: no option sets it.
     chosen_unit: Option<f64>,
@@ -86,7 +86,7 @@ impl Rule {
         })
     }
 
-    /// Returns the value if no option sets it, rounded to whole units.
+    /// Returns the value that applies when no option sets one, rounded to whole units.
     fn value(&self, of: Basis) -> u64 {
         let value = if self.by_size.is_empty() {
             self.is + self.per_gib * of.gib() + self.per_iops * of.iops as f64
@@ -116,7 +116,7 @@ fn number(entry: &Entry) -> Option<f64> {
 /// Rules that determine one limit of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LimitRules {
-    /// The limit's other properties; its rate and credits are not set.
+    /// Properties of the limit except its rate and credits, which are not set here.
     pub(super) form: Limit,
     pub(super) rate: Rule,
     /// Rate while credits last, and the rule of the credits; `None`: the limit has no credits.
@@ -129,8 +129,7 @@ pub(super) struct LimitRules {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CreditsRule {
     pub(super) most: Rule,
-    /// Time for which a full bucket lasts at the burst rate, ns, which determines the bucket's size; `None`: `most`
-    /// does.
+    /// Time for which a full bucket lasts at the burst rate, ns. It determines the bucket's size. `None`: `most` does.
     pub(super) lasts_ns: Option<u64>,
     /// Credits at the start; `None`: a full bucket.
     pub(super) start: Option<u64>,
@@ -160,7 +159,7 @@ pub struct Provisioned {
 }
 
 impl VolumeClass {
-    /// Whether volumes of the class differ in size, so that an option can choose it.
+    /// Whether an option can choose a volume's size.
     pub fn has_sizes(&self) -> bool {
         self.sizes_bytes[0] < self.sizes_bytes[2]
     }
@@ -189,7 +188,7 @@ impl VolumeClass {
         self.limits.iter().all(|limit| self.sizes_bytes.iter().all(|&size| has_rate(limit, size)))
     }
 
-    /// Returns the size in bytes and the limits of the volume without options.
+    /// Returns the size in bytes and the limits of a volume that is created without options.
     pub(super) fn default_volume(&self) -> (u64, Vec<Limit>) {
         // Options are refused, defaults never.
         self.volume("", &VolumeOptions::default()).unwrap_or_default()

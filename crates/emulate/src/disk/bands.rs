@@ -8,9 +8,9 @@
 //! half written. A band is *open* while a sequential run has written only a part of it: data before its frontier is
 //! in the spare band, data after it in the old one.
 //!
-//! Cleaning a band reads its pieces in the media cache and the band itself, merges them in memory, and writes the
-//! band. If the media cache is full, the band of its oldest write is cleaned (first in, first out). If a run needs a
-//! spare band and all are open, the band written least recently is cleaned.
+//! Cleaning a band reads its pieces in the media cache and the band itself, merges them in memory, and writes the band.
+//! If the media cache is full, the band of its oldest write is cleaned (first in, first out). If a run needs a spare
+//! band and none is free, the open band that was written least recently is cleaned.
 
 use super::media_cache::{MediaCache, Source};
 use super::spec::Shingled;
@@ -68,13 +68,14 @@ impl Bands {
         }
     }
 
-    /// Fills the media cache to its steady state under random writes of aligned blocks of `block_bytes` to `part`.
+    /// Fills the media cache to the state that it reaches under sustained random writes of aligned blocks of
+    /// `block_bytes`, all in the range `part`.
     pub(super) fn fill(&mut self, part: &Range<u64>, block_bytes: u64, random: &mut Generator) {
         self.cache.fill(part, block_bytes, self.spec.band_bytes, random);
     }
 
-    /// Returns the idle time after which the disk cleans bands; `None` if the media cache is empty, or the disk
-    /// cleans only when it is full.
+    /// Returns the idle time after which the disk cleans bands; `None` if the media cache is empty, or the disk cleans
+    /// only when the cache is full.
     pub(super) fn idle_ns(&self) -> Option<u64> {
         self.cache.oldest().and(self.spec.idle_ns)
     }
@@ -144,7 +145,7 @@ impl Bands {
         self.next_run = (self.next_run + 1) % RUNS;
     }
 
-    /// Records that the band that contains a byte was cleaned.
+    /// Records that a band was cleaned: the one that contains `byte`.
     pub(super) fn cleaned(&mut self, byte: u64) {
         let band = self.band(byte);
         self.open.retain(|frontier| !band.contains(frontier));

@@ -13,7 +13,7 @@ use iodyno_units::rng::{Generator, below};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// Minimum number of dirty ranges for [`Buffer::fill`], which adds ranges of similar lengths.
+/// Minimum number of dirty ranges that [`Buffer::fill`] needs as a sample for those that it adds.
 const LIKE_MIN: usize = 64;
 
 /// An acknowledged range of data that is not on the medium yet. Stored by its start offset.
@@ -39,7 +39,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Converts the range to the type in which a disk reports ranges of writes.
+    /// Returns the range as a [`WriteRange`], for the disk's reports.
     pub(super) fn range(&self) -> WriteRange {
         WriteRange { id: self.id, offset_bytes: self.start, len_bytes: self.len }
     }

@@ -43,7 +43,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Returns an access of no duration, by heads on a track.
+    /// Returns an access that takes no time and leaves the heads on `track`.
     pub(super) fn none(track: Track) -> Self {
         Self { seek_ns: 0, rotation_ns: 0, transfer_ns: 0, end: track }
     }
@@ -85,8 +85,8 @@ impl Layout {
     pub(super) fn new(spec: &DiskSpec, draw: u64) -> Self {
         let (heads, rpm) = (u64::from(spec.heads), u64::from(spec.rpm));
         let switches_ns = (heads - 1) * spec.head_switch_ns + spec.cylinder_switch_ns;
-        // The sequential rate includes the switches: the capacity of a cylinder is what passes at that rate
-        // during all its tracks and all the switches between them.
+        // The sequential rate includes the switches: a cylinder's capacity is the rate times the duration of all its
+        // revolutions and switches.
         let cycle_s = (60.0 * heads as f64 / rpm as f64) + switches_ns as f64 * 1e-9;
         let track_bytes = |zone: u32| {
             let along = f64::from(zone) / f64::from((spec.zones - 1).max(1));
@@ -250,7 +250,7 @@ impl Layout {
         Access { seek_ns, rotation_ns, transfer_ns, end: place.track }
     }
 
-    /// Appends another access to a planned one, which began at `now_ns`.
+    /// Extends a planned access, which begins at `now_ns`, by the access that follows it.
     pub(super) fn and_then(
         &self,
         now_ns: u64,

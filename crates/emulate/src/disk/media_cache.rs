@@ -15,14 +15,14 @@ struct Piece {
     len: u64,
     /// Position in the cache of the piece's first byte.
     at: u64,
-    /// Number of the record that the piece belongs to.
+    /// Sequence number of the record that the piece belongs to.
     record: u64,
 }
 
 /// One write to the log.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    /// Offset on the disk.
+    /// Start of the written range on the disk, in bytes.
     start: u64,
     /// Bytes of the log from the end of the previous record to the end of this one.
     log_bytes: u64,
@@ -47,7 +47,7 @@ pub(super) struct MediaCache {
     pieces: BTreeMap<u64, Piece>,
     /// Records, oldest first, from the oldest live one.
     log: VecDeque<Record>,
-    /// Number of the first record in `log`.
+    /// Sequence number of the first record in `log`.
     first: u64,
     /// Position at which the next record begins, unless it must wrap around.
     tail: u64,

@@ -184,8 +184,9 @@ impl DiskSpec {
         Ok(())
     }
 
-    /// Checks that the curve `a + b √x + c x` through the three seek times rises everywhere: the average must lie
-    /// between 1/3 (a straight line, b = 0) and 11/15 (flat at the full stroke, c = -b/2) of the range.
+    /// Checks that the curve `a + b √x + c x` through the three seek times rises everywhere. Between track-to-track (0)
+    /// and full stroke (1), the average must lie from 1/3 (a straight line, b = 0) to 11/15 (flat at the full stroke, c
+    /// = -b/2).
     fn check_seek(&self) -> Result<(), Wrong> {
         let (least, most) = (self.track_to_track_ns, self.full_stroke_ns);
         within("track_to_track_ns", least, 0, 1_000_000_000)?;

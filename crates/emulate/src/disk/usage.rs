@@ -81,7 +81,7 @@ impl Phases {
         self.queue_ns + self.serving_ns()
     }
 
-    /// Returns the sum of all phases except waiting, ns.
+    /// Returns the sum of all phases except `queue_ns`, ns.
     pub(super) fn serving_ns(&self) -> u64 {
         self.command_ns
             + self.seek_ns

@@ -11,20 +11,22 @@ use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy};
 use crate::request::State;
 use crate::server::passed_ns;
 
-/// Maximum number of program operations whose copies are read in advance, per possible concurrent program operation.
+/// Program operations whose copies are read in advance: at most this number per program operation that may run
+/// concurrently.
 const COPIES_AHEAD: u32 = 2;
 /// Number of free blocks above which garbage collection does not start. One more than in steady state,
 /// so that collection continues from one victim to the next without a pause.
 const PAUSE_ABOVE: u32 = FREE_BLOCKS;
-/// Smoothing divisor of the pace: each new victim changes the pace by 1/8 of the difference.
+/// Smoothing divisor of the pace: each new victim changes the pace by 1/8 of the difference between the victim's need
+/// and the pace.
 const PACE_OVER: i64 = 8;
 /// Garbage collection speeds up while the number of free blocks is below `FREE_BLOCKS` by more than this.
 const BEHIND_BELOW: u32 = 2;
 /// Averaging period for the number of writes per flash page: amount of written data, as a fraction of the device's
 /// raw capacity.
 const PARTS_OVER: f64 = 0.6;
-/// Change of the average number of writes per flash page that triggers a recomputation of derived
-/// values.
+/// The number of flash pages to read per copied page is recomputed when the average number of writes per flash page has
+/// changed by more than this.
 const PARTS_STEP: f64 = 0.01;
 /// Upper bound of the pages copied per page that the host writes, for any victim.
 const RATIO_MAX: i64 = 64;
@@ -47,10 +49,10 @@ pub(super) struct GarbageCollection {
     /// Average number of writes whose data shares one flash page; 0: nothing was written yet. Each write's
     /// part of the page is valid or invalid as a whole. Used if only a sample of pages is in the map.
     pub(super) parts: f64,
-    /// Length, in units, of the latest writes, if further writes of this length would not change `parts`; 0: none.
+    /// Length, in units, of the latest writes; 0 if further writes of this length would change `parts`.
     pub(super) parts_of: u64,
-    /// Number of flash pages to read per copied page, cached with the inputs of its computation: valid pages of the
-    /// victim (0: no victim), writes per flash page, result.
+    /// Cache of a computation: valid pages of the victim (0: no victim), writes per flash page, and the result, which
+    /// is the number of flash pages to read per copied page.
     pub(super) senses_a_unit: (u32, f64, f64),
     /// Number of units to copy whose flash page has not been read yet.
     pub(super) copy_units: u32,
@@ -69,9 +71,9 @@ pub(super) struct GarbageCollection {
 }
 
 impl GarbageCollection {
-    /// Creates the state for a preconditioned device with blocks of `block_units` units, of which
-    /// `erases_per_row` are erased with a superblock. `parts` is the average
-    /// number of writes whose data shares a flash page.
+    /// Creates the state after preconditioning. `block_units`: units of one erase block on all planes of a die.
+    /// `erases_per_row`: number of erases of such blocks per erased superblock. `parts`: average number of writes whose
+    /// data shares a flash page.
     pub(super) fn new(
         ftl: &mut Ftl,
         map_writes_per_page: f64,
@@ -136,8 +138,8 @@ impl FlashDevice {
         // whole pages.
         self.gc.map_credit += self.gc.map_per_page * i64::from(units);
         if !self.gc.paced {
-            // A new victim: smooths its need with that of earlier ones, so that bursts don't follow random
-            // differences between blocks.
+            // A new victim: averages its need with that of earlier ones, so that random differences between blocks
+            // cause no bursts.
             self.gc.paced = true;
             let free = (victim.pages_per_block - victim.valid).max(1);
             let max = if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
@@ -175,8 +177,7 @@ impl FlashDevice {
         COPIES_AHEAD.saturating_mul(self.programs_max).min(1 << 12)
     }
 
-    /// Begins the copies for which there is credit, up to the number of program operations whose pages may be read in
-    /// advance.
+    /// Begins the copies for which there is credit, for up to [`Self::copies_ahead`] program operations.
     pub(super) fn collect(&mut self, core: &mut Core) {
         while self.owes_copies() && self.copies_reading < self.copies_ahead() {
             self.gc.copy_credit -= ONE * i64::from(self.program_units);
@@ -190,7 +191,7 @@ impl FlashDevice {
         let slot = self.new_internal(core, number);
         core.slab[slot].state = State::Waiting;
         self.copies_reading += 1;
-        // Counts the beginning as one read, so that the unit is not complete before all reads have begun.
+        // Counts the beginning as one read, so that the request can't continue before all reads have begun.
         core.slab[slot].pending = 1;
         let mut taken = 0;
         for _ in 0..self.program_units {
@@ -230,9 +231,9 @@ impl FlashDevice {
         self.part_read(core, slot);
     }
 
-    /// Reads the flash page that contains a page to copy, if every page is in the map. Reads each flash page only
-    /// once, also for later program operations. These need not wait for the read: the source is erased only after all
-    /// its copies are committed.
+    /// Reads the flash page that contains a page to copy, if every page is in the map. A flash page is read only once,
+    /// even if a later program operation copies other pages in it. That operation need not wait for the read, because
+    /// the source is erased only after all its copies are committed.
     fn read_source(&mut self, core: &mut Core, slot: u32, source: u32) {
         let page = source / self.units_per_page;
         if self.gc.copied_from == page {

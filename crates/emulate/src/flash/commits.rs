@@ -25,13 +25,13 @@ pub(super) struct Programmed {
 struct Group {
     /// Number of the unit after the group.
     end: u64,
-    /// Units that are not programmed yet.
+    /// Number of units of the group that are not programmed yet.
     left: u32,
     programmed: Vec<Programmed>,
 }
 
-/// Groups of units in the buffer, in program operations, or programmed, which are not durable yet, in the order of
-/// acceptance.
+/// Groups with units that are not durable yet, in the order of acceptance. The units may be in the buffer, in program
+/// operations, or programmed.
 #[derive(Clone, Debug)]
 pub(super) struct Commits {
     is_ordered: bool,
@@ -82,7 +82,8 @@ impl Commits {
         }
     }
 
-    /// Returns whether the unit with this number may become durable before all others.
+    /// Returns whether the unit with this number may become durable now: always if data may become durable in any
+    /// order, else only if its group is the oldest.
     pub(super) fn is_next(&self, number: u64) -> bool {
         !self.is_ordered || self.groups.front().is_some_and(|group| number < group.end)
     }

@@ -25,7 +25,7 @@ use iodyno_units::rng;
 /// Maximum total number of mapped pages of all devices of a machine, if only a sample of pages is in the
 /// maps.
 const REPRESENTED_PAGES_MAX: u64 = 1 << 20;
-/// Minimum number of mapped pages per device, which gives its map enough blocks.
+/// Minimum number of mapped pages per device. With fewer, its map would have too few blocks.
 const REPRESENTED_PAGES_MIN: u64 = 3 << 17;
 
 /// Parameters that determine a translation layer's initial state. Devices with equal parameters start in
@@ -41,7 +41,6 @@ struct Made {
 
 /// The flash devices of a machine while it is constructed: common parameters and shared resources.
 pub(crate) struct Population {
-    /// Number of flash devices.
     devices: u64,
     seed: u64,
     /// Time per byte on the memory channel, ns.
@@ -51,7 +50,7 @@ pub(crate) struct Population {
     /// k, where one in k logical pages is in the map; `None`: chosen by the device's size.
     represent: Option<u32>,
     made: Vec<(Made, Ftl)>,
-    /// Driver threads created so far: socket, number, and number of devices that can still be added.
+    /// Driver threads created so far: socket, index, and number of further devices that the thread can serve.
     threads: Vec<(u32, usize, u32)>,
 }
 
@@ -401,7 +400,7 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     }
 }
 
-/// Returns the placement of a device's logical pages.
+/// Returns the placement of a device's logical pages: one handle for each namespace of the specification.
 fn placement(spec: &spec::Flash) -> ftl::Placement {
     let Some(of) = &spec.placement else { return ftl::Placement::default() };
     let pages = spec.capacity_bytes / UNIT_BYTES;

@@ -8,10 +8,10 @@ use crate::request::{NIL, Request, State, Work};
 use iodyno_units::rng::splitmix64;
 use std::ops::Range;
 
-/// Maximum number of lanes of a controller.
+/// Maximum number of lanes of a controller, to which 4 KiB units are assigned in turn.
 pub(crate) const LANES_MAX: usize = 8;
 
-/// Units of a lane per link frame. A SATA frame contains up to 8 KiB of data.
+/// Number of a lane's units in one link frame. A SATA frame contains up to 8 KiB of data.
 const FRAME_UNITS: u64 = 2;
 
 /// The latest page read of a lane, not started yet. It also reads the lane's next unit if that unit is in the same

@@ -19,13 +19,12 @@ pub(super) struct Moved {
     stored: Option<usize>,
 }
 
-/// State of the programming of translation units larger than 4 KiB or, on a zoned device, of complete program
-/// operations.
+/// State for programming translation units larger than 4 KiB or, on a zoned device, complete program operations.
 #[derive(Clone, Debug)]
 pub(super) struct Merging {
     /// Size of a translation unit or, on a zoned device, of a program operation, in units of 4 KiB.
     pub(super) units: u64,
-    /// Numbers of the translation units whose program operations have not ended.
+    /// Translation units whose program operations have not ended, by number.
     programming: BTreeSet<u64>,
     /// Sequence numbers of the units that wait in the buffer, in the buffer's order. The numbers have gaps where
     /// units were taken early.
@@ -80,9 +79,9 @@ impl Merging {
 }
 
 impl FlashDevice {
-    /// Returns whether no program operation can begin now. On a zoned device, none has all its data. Otherwise the
-    /// translation unit of the buffer's oldest unit is still being programmed, or too many reads for merging are in
-    /// progress.
+    /// Returns whether no program operation can begin now: on a zoned device because none has all its data, otherwise
+    /// because the translation unit of the buffer's oldest unit is still being programmed, or too many reads for
+    /// merging are in progress.
     pub(super) fn waits_to_merge(&self) -> bool {
         if let Some(zones) = &self.zones {
             return !zones.has_complete();
@@ -93,9 +92,10 @@ impl FlashDevice {
         merging.is_programming(&(unit..unit + 1)) || self.copies_reading >= self.copies_ahead()
     }
 
-    /// Moves translation units from the buffer to `batch` until the program operation is full. Takes only units whose
-    /// data is completely in the buffer. Returns the number of slots that they occupy, and the number of 4 KiB units
-    /// that had no data before.
+    /// Moves translation units from the buffer to `batch` until the program operation is full. Their parts that the
+    /// host has not written are read from flash later (`Batch::merges`), or padded if they have no data. Returns the
+    /// number of slots that the translation units occupy, and the number of written 4 KiB units that had no data
+    /// before.
     pub(super) fn take_whole(&mut self, batch: &mut Batch, merging: &mut Merging) -> (u32, u64) {
         let (mut slots, mut new) = (0, 0);
         while slots + merging.units as u32 <= self.program_units

@@ -207,8 +207,9 @@ pub(crate) struct FlashDevice {
     contexts: Gauge,
     context_waiting: List,
     lanes: u32,
-    /// Whether both pages of a frame are sent together and keep their read contexts until then. Requires
-    /// more contexts than lanes, because each lane may have a frame that waits for one.
+    /// Whether both pages of a frame are sent together and keep their read contexts until then. Requires more contexts
+    /// than lanes, because each lane may have one page that holds a context while it waits for the other page of its
+    /// frame.
     sends_frames: bool,
     split: u64,
     units_per_page: u32,
@@ -245,14 +246,14 @@ pub(crate) struct FlashDevice {
     /// If every page is in the map: the die of each group of physical slots that one program operation fills. Groups
     /// without an entry, or with `UNPLACED`, are on the dies round-robin.
     unit_dies: Vec<u16>,
-    /// State of translation units larger than 4 KiB or, behind zones, of complete program operations; `None` if each
-    /// 4 KiB unit can be programmed by itself.
+    /// State for programming translation units larger than 4 KiB or, on a zoned device, complete program operations;
+    /// `None` if each 4 KiB unit can be programmed by itself.
     merging: Option<Box<Merging>>,
     /// The waiting units by reclaim unit handle; `None` if there is one handle.
     placing: Option<Box<Placing>>,
     /// Data of a volatile buffer that is not durable yet; `None` if each program operation makes its data durable.
     commits: Option<Box<Commits>>,
-    /// What a power cut leaves of the writes that it interrupts; `None`: nothing.
+    /// State for tearing the writes that a power cut interrupts; `None`: nothing of these writes survives.
     tear: Option<Box<Tear>>,
     /// State of a zoned device's write buffer; `None` for other devices.
     zones: Option<Box<ZoneBuffer>>,

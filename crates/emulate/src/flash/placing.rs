@@ -36,8 +36,8 @@ impl Placing {
         self.waiting.front().map(|of| of.0)
     }
 
-    /// Returns the handle of the oldest unit that belongs to a full program operation of `units` units. Units of other
-    /// handles are passed, fewer than `units` of each.
+    /// Returns the handle of the oldest unit whose handle has at least `units` waiting units, enough for a full program
+    /// operation. `None` if no handle has that number.
     fn full(&self, units: u32) -> Option<Handle> {
         let mut of_units = self.waiting.iter().map(|of| of.1);
         of_units.find(|&handle| self.counts[usize::from(handle)] >= units)
@@ -53,8 +53,8 @@ impl Placing {
 }
 
 impl FlashDevice {
-    /// Returns the handle of the next program operation and the number of its units; `None` if no unit waits. Without
-    /// a full program operation it contains all units of the oldest unit's handle.
+    /// Returns the handle of the next program operation and the number of its units; `None` if no unit waits. If no
+    /// handle has enough units to fill an operation, the result is all units of the oldest unit's handle.
     pub(super) fn next_program(&self) -> Option<(Handle, u32)> {
         let Some(placing) = &self.placing else {
             let waiting = self.buffer.drain.len() as u32;

@@ -62,7 +62,7 @@ impl FlashDevice {
     }
 
     /// Removes `units` pages with a reclaim unit handle from the buffer for a program operation, and pads it with pages
-    /// without data. Returns the number of its batch; `None` if the map has no space now.
+    /// without data. Returns the index of its batch; `None` if the map has no space now.
     fn gather(&mut self, handle: Handle, units: u32) -> Option<usize> {
         if !self.ftl.has_space(Stream::Host(handle), self.program_units) {
             return None;
@@ -368,7 +368,7 @@ impl FlashDevice {
         }
     }
 
-    /// Makes the data of a program operation durable that need not wait for other data.
+    /// Makes the units of a program operation durable, except those that must wait for other data.
     #[cold]
     fn commit_programmed(&mut self, core: &mut Core, batch: &Batch) {
         let Some(commits) = &mut self.commits else { return };

@@ -5,7 +5,7 @@ use super::FlashDevice;
 use crate::spec::Nand;
 use iodyno_units::rng::{Generator, below, stream, unit_open_closed};
 
-/// Maximum number of retries of a read.
+/// Maximum number of retries of a page read, however many are drawn.
 const RETRIES_MAX: u32 = 16;
 
 /// Parameters of a varying read time.

@@ -17,7 +17,7 @@ pub(super) struct Slc {
     /// Units in the cache, without those that are being folded.
     pub(super) held_units: u64,
     pub(super) folding_units: u64,
-    /// Maximum number of units.
+    /// Maximum number of units. A dynamic cache may have space for fewer.
     pub(super) units: u64,
     program_ns: u64,
     /// State of a dynamic cache, which uses cells without data; `None`: the size is fixed.
@@ -36,7 +36,7 @@ struct ByFill {
     pace: i64,
     credit: i64,
     pause_ns: u64,
-    /// Whether writes bypass the cache. They do from the time when it is full until the next pause.
+    /// Whether writes bypass the cache: from the time when the cache is full until the next pause in the host's writes.
     passed: bool,
     last_write_ns: u64,
 }

@@ -1,6 +1,6 @@
 //! Torn writes on a flash device whose file has power-cut settings. Of a write that a power cut interrupts, the first N
-//! blocks survive; N is drawn at random. A protected buffer tears the writes whose data was still arriving. A
-//! volatile buffer is lost, so only the program operations in progress are torn.
+//! blocks survive; N is drawn at random. With a protected buffer, the interrupted writes are those whose data was still
+//! arriving. A volatile buffer loses its content, so only the program operations in progress are torn.
 
 use super::commits::Programmed;
 use super::{FlashDevice, UNIT_BYTES};
@@ -11,7 +11,7 @@ use crate::spec::{Flash, PowerCut};
 use iodyno_units::OpKind;
 use iodyno_units::rng::{Generator, below, stream};
 
-/// The size of atomic blocks, and the generator of the draws.
+/// Size of an atomic block, and the random numbers that decide where writes are torn.
 #[derive(Clone, Debug)]
 pub(super) struct Tear {
     atomic_bytes: u64,
@@ -19,14 +19,15 @@ pub(super) struct Tear {
 }
 
 impl Tear {
-    /// Creates the state of device `number`; `None` if it has no rule for power cuts.
+    /// Creates the state of device `number`; `None` if the device's file has no power-cut settings.
     pub(super) fn of(spec: &Flash, seed: u64, number: u64) -> Option<Box<Self>> {
         let PowerCut { atomic_bytes, .. } = spec.power_cut?;
         let rng = stream(seed, "power cut", number);
         Some(Box::new(Self { atomic_bytes: atomic_bytes.into(), rng }))
     }
 
-    /// Draws where an interrupted write of the bytes from `from` to `to` ends, at the border of a block or at one of both.
+    /// Draws where an interrupted write of the bytes from `from` to `to` ends: at `from`, at `to`, or at a block border
+    /// between them.
     fn draw_end(&mut self, from: u64, to: u64) -> u64 {
         let first = from / self.atomic_bytes;
         let blocks = to.div_ceil(self.atomic_bytes) - first;
@@ -48,7 +49,7 @@ impl FlashDevice {
 
     /// Accepts the first blocks of each write that is on its way to a protected buffer.
     fn tear_arriving(&mut self, core: &mut Core, tear: &mut Tear) {
-        // In their order: those that wait for space have arrived before the others.
+        // Oldest first: writes that wait for space have arrived before the others.
         let mut arriving: Vec<(bool, u64, u32)> = Vec::new();
         for slot in 0..core.slab.len() as u32 {
             let request = &core.slab[slot];
@@ -88,7 +89,8 @@ impl FlashDevice {
         }
     }
 
-    /// Accepts a unit of a write into the protected buffer, up to the byte `to`. The write ends at the byte `end`.
+    /// Accepts a unit of a write into the protected buffer, with the new data below the byte `to`. `end`: end of the
+    /// whole write.
     fn accept_torn(&mut self, core: &mut Core, slot: u32, unit: u64, end: u64, to: u64) {
         let (part, token) = (self.part, core.value(slot, unit));
         let unit_end = (unit + 1) * UNIT_BYTES;

@@ -34,7 +34,7 @@ impl WriteBuffer {
     /// unit handle.
     pub(super) fn new(spec: &spec::Flash, units_min: u32) -> Self {
         let block_units = spec.power_cut.map_or(1, |cut| unit_of(cut.atomic_bytes.into()));
-        // A block fits beside the data that is too little for a program operation.
+        // Makes room for a block in addition to data that is too little for a program operation.
         let units_min = u64::from(units_min) + block_units - 1;
         let spec = &spec.buffer;
         let units = unit_of(spec.bytes).max(units_min) as u32;

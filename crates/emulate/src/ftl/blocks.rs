@@ -6,8 +6,8 @@
 //! pages, so the block with the fewest is found without a search.
 //!
 //! Blocks filled by the host's stream are sealed in the order in which they were opened. Garbage collection therefore
-//! never moves a page that was reserved after a program operation that is still in flight. Of two program operations
-//! of one page, the one with the later slot is thus the newer. The map relies on this order.
+//! never moves a page from a slot that was reserved later than the slot of a program operation still in flight. Of two
+//! program operations of one page, the one with the later slot is thus the newer. The map relies on this order.
 
 pub(super) mod victim;
 
@@ -185,7 +185,7 @@ impl Blocks {
         ((u128::from(slot) * u128::from(self.reciprocal)) >> 64) as u32
     }
 
-    /// Returns the numbers of a block's physical slots.
+    /// Returns the range of a block's physical slots.
     pub(super) fn slots(&self, block: u32) -> std::ops::Range<u32> {
         block * self.pages_per_block..(block + 1) * self.pages_per_block
     }

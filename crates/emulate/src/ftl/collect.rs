@@ -84,8 +84,7 @@ impl Ftl {
         page != NONE && self.map[page as usize] == slot
     }
 
-    /// Returns the next page of the victim that is still valid, to be copied. `None` if no page is left, or
-    /// there is no victim.
+    /// Returns the victim's next valid page, to be copied. `None` if no page is left, or there is no victim.
     pub fn next_copy(&mut self) -> Option<PageCopy> {
         let mut collection = self.collection.take()?;
         let copy = self.next_of(&mut collection);

@@ -146,7 +146,7 @@ impl Ftl {
         twin
     }
 
-    /// Assigns the next pages to the slots from `first` on. [`Self::map_owners`] later updates the map.
+    /// Assigns the next `count` pages to the slots from `first` on. [`Self::map_owners`] later updates the map.
     #[inline]
     fn program(&mut self, first: u32, count: u32, pages: &mut impl Iterator<Item = u32>) {
         for owner in &mut self.owner.whole_mut()[first as usize..(first + count) as usize] {
@@ -227,7 +227,7 @@ impl Ftl {
         }
     }
 
-    /// Writes the pages of a group that were written once, and are not rewritten, to full blocks.
+    /// Fills whole blocks with the pages of a group that were written once and not rewritten.
     fn keep(
         &mut self,
         group: &Range<Handle>,
@@ -347,7 +347,7 @@ impl Ftl {
         self.open_with(Stream::Copy(group.hosts.start), copied, &mut older);
     }
 
-    /// Opens a block of a stream that already contains the next `count` pages.
+    /// Opens a block of a stream, with the next `count` pages already in it.
     fn open_with(&mut self, stream: Stream, count: u32, pages: &mut impl Iterator<Item = u32>) {
         let block = self.blocks.preset_open(stream, count);
         let first = self.blocks.slots(block).start;

@@ -23,7 +23,7 @@ const WAYS: usize = 8;
 const PROMOTED_AT: u8 = 32;
 /// Upper bound of a counter, so that a page that is no longer hot is detected soon.
 const COUNT_MAX: u8 = 64;
-/// Maximum number of heavy hitters.
+/// Maximum number of heavy hitters of a device.
 const HITTERS_MAX: u64 = 2048;
 /// Minimum number of logical pages per heavy hitter, so that pages of a uniform load are not mistaken for
 /// heavy hitters.
@@ -66,8 +66,8 @@ pub(super) struct HeavyHitters {
     /// Number of writes of heavy hitters until one is applied to the map. Redrawn at random each time.
     writes_left: u32,
     groups: u32,
-    /// Numbers of the groups with room for more heavy hitters, one entry per free place. Hotter pages are found
-    /// earlier and fill groups in order, so that pages of similar heat share a group.
+    /// Groups with room for more heavy hitters, by number, one entry per free place. Hotter pages are found earlier and
+    /// fill groups in order, so that pages of similar heat share a group.
     free_places: Vec<u16>,
 }
 

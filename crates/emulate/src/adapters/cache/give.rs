@@ -42,8 +42,8 @@ impl Cache {
         to.unplaced += units;
     }
 
-    /// Copies the sequence numbers of the last writes to another cache, so that the other cache decides in the same
-    /// way whether data of a read in progress is stale.
+    /// Copies to another cache the sequence numbers of the last writes. The other cache then decides in the same way
+    /// whether data of a read in progress is stale.
     fn share_writes(&self, to: &mut Self) {
         to.sequence = to.sequence.max(self.sequence);
         for (to, from) in to.written.iter_mut().zip(&self.written) {

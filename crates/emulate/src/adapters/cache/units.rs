@@ -167,7 +167,7 @@ impl Units {
         }
     }
 
-    /// Frees an entry, then moves an entry that had overflowed from the same line into it.
+    /// Frees an entry. If its line was full, moves an entry that had overflowed from this line into the free place.
     fn free(&mut self, mut line: usize, mut at: usize) {
         self.used -= 1;
         loop {

@@ -9,8 +9,7 @@ use crate::content_event::UNIT_BYTES;
 /// Minimum spare space as a fraction of the writable space. With less, write amplification exceeds
 /// 50 and reflects the model rather than the device.
 pub(in crate::describe) const SPARE_MIN: f64 = 0.01;
-/// Minimum number of blocks per plane, which leaves open blocks, free blocks and candidates for
-/// garbage collection.
+/// Minimum number of blocks per plane, enough for open blocks, free blocks and candidates for garbage collection.
 const BLOCKS_PER_PLANE_MIN: u64 = 16;
 /// Minimum number of blocks per plane beyond the exported capacity: open blocks, the free reserve,
 /// and one spare.
@@ -395,8 +394,8 @@ pub(super) fn usable_bytes(v: &Record) -> Option<u64> {
     Some((v.whole("nand.raw")? as f64 * (1.0 - v.real("translation.reserved")?)) as u64)
 }
 
-/// Returns the space for data, in bytes: the capacity or, for a zoned device, the writable parts of its zones plus
-/// those of one more zone.
+/// Returns the space for data, in bytes: the capacity or, for a zoned device, the writable bytes of all zones and of
+/// one more zone.
 fn stored_bytes(v: &Record) -> Option<u64> {
     let capacity = v.whole("capacity")?;
     if v.get("zones.size").is_none() && v.get("zones.capacity").is_none() {

@@ -8,10 +8,10 @@ use super::{Rule, fault};
 use crate::ftl::{FREE_BLOCKS, HANDLES_MAX};
 use crate::spec::Isolation;
 
-/// Maximum difference of the sum of the shares from 1, which rounding may cause.
+/// Maximum deviation of the sum of the shares from 1, to allow for rounding.
 const SUM_TOLERANCE: f64 = 1e-6;
 
-/// Returns the namespaces' shares of the capacity; `None` without them, or if one could not be read.
+/// Returns the namespaces' shares of the capacity; `None` if the file has none, or one could not be read.
 pub(in crate::describe) fn shares(v: &Record) -> Option<Vec<f64>> {
     let entry = v.get("placement.namespaces")?;
     entry.items().iter().map(iodyno_catalog::Entry::real).collect()

@@ -87,8 +87,8 @@ impl Disk {
         self.heads = Heads::Destage { extent, access };
     }
 
-    /// Returns the index in `foreground` of the request that the heads serve next. On a shingled disk this may be the
-    /// oldest write, but no other.
+    /// Returns the index in `foreground` of the request that the heads serve next. On a shingled disk, the oldest write
+    /// is the only write that may be chosen.
     pub(super) fn choose(&mut self, now_ns: u64) -> usize {
         let oldest = self.requests[self.foreground[0] as usize].since_ns;
         if now_ns - oldest >= self.age_max_ns && !self.overdue_had_turn {

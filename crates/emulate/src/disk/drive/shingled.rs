@@ -14,8 +14,8 @@ use iodyno_units::rng::Generator;
 use std::ops::Range;
 
 impl Disk {
-    /// Fills the media cache of a new disk to its steady state under random writes of aligned blocks of `block_bytes`
-    /// to `part`. No-op without a media cache.
+    /// Fills the media cache of a new disk to the state that it reaches under sustained random writes of aligned blocks
+    /// of `block_bytes`, all in the range `part`. No-op without a media cache.
     pub(crate) fn fill_media_cache(
         &mut self,
         part: &Range<u64>,
@@ -27,7 +27,6 @@ impl Disk {
         }
     }
 
-    /// Returns whether the tracks are shingled.
     pub(crate) fn is_shingled(&self) -> bool {
         self.bands.is_some()
     }
@@ -45,7 +44,7 @@ impl Disk {
         }
     }
 
-    /// Returns the end of the data from `byte` on whose newest version is not in the media cache.
+    /// Returns the end of the range that begins at `byte` and whose newest data is not in the media cache.
     pub(super) fn end_of_uncached(&self, byte: u64) -> u64 {
         self.bands.as_ref().map_or(u64::MAX, |bands| bands.cache.next_piece(byte))
     }
@@ -221,8 +220,8 @@ impl Disk {
         Some(part.end)
     }
 
-    /// Records the end of an access for a request. Queues an uncached write again, and returns true, if a part of it
-    /// remains to be written.
+    /// Records the end of an access for a request. If a part of an uncached write remains to be written, queues the
+    /// write again and returns true.
     pub(super) fn is_unfinished(&mut self, slot: u32) -> bool {
         let Some(end) = self.part_landed() else { return false };
         let is_unfinished = end < self.requests[slot as usize].end();

@@ -17,16 +17,17 @@ fn mean_entries(writes: f64, bands: f64) -> f64 {
     bands * writes / (writes + bands) * (1.0 + writes / (2.0 * bands))
 }
 
-/// Number of the last writes that the log covers, if the cache holds `entries` ranges: the inverse of the mean number
-/// of entries, B W / (W + B) (1 + W / 2B).
+/// Number of latest writes that the log covers, if the cache holds `entries` ranges: the inverse of the mean number of
+/// entries, B W / (W + B) (1 + W / 2B).
 fn writes_covered(entries: f64, bands: f64) -> f64 {
     let linear = bands - entries;
     libm::sqrt(linear * linear + 2.0 * entries * bands) - linear
 }
 
 impl MediaCache {
-    /// Fills an empty cache to its steady state under random writes of aligned blocks of `block_bytes` to `part` of
-    /// the disk. No-op if a block is as large as a band or the part has no whole block.
+    /// Fills an empty cache to the state that it reaches under sustained random writes of aligned blocks of
+    /// `block_bytes`, all in the range `part` of the disk. No-op if a block is as large as a band or the part has no
+    /// whole block.
     pub(in crate::disk) fn fill(
         &mut self,
         part: &Range<u64>,

@@ -22,7 +22,7 @@ fn sequential_mb_per_s(spec: &DiskSpec, kind: OpKind) -> f64 {
     2_031.0 * 1_048_576e3 / drained_ns as f64
 }
 
-/// Compares the model's figures with the printed ones, and prints a table (see it with `--nocapture`).
+/// Compares the model's figures with the published ones, and prints a table (see it with `--nocapture`).
 fn hold(disk: &str, rows: &[(&str, f64, f64, f64)]) {
     let mut wrong = Vec::new();
     for &(what, printed, ours, tolerance) in rows {

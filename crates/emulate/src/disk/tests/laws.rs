@@ -155,7 +155,7 @@ fn littles_law() {
     }
 }
 
-/// A hash of loads whose outcome every parameter should affect.
+/// Returns hashes of the outcome of several loads. Every parameter of the disk should affect at least one.
 fn fingerprint(spec: &DiskSpec) -> Vec<u64> {
     let run = |spec: &DiskSpec, depth, count, load: &mut dyn FnMut() -> Op| {
         let mut disk = Disk::new(spec, 1, 0);

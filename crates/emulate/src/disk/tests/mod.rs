@@ -121,7 +121,7 @@ pub(super) fn closed_loop(
     outcome
 }
 
-/// Lets a disk finish its background work. Returns the time at its end.
+/// Lets a disk finish its background work. Returns the time at which the work ends.
 pub(super) fn settle(disk: &mut Disk, mut now_ns: u64) -> u64 {
     let mut done = Vec::new();
     while disk.wake_at() != u64::MAX {

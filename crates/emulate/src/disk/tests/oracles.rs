@@ -102,8 +102,8 @@ fn aging_bounds_the_wait_and_costs_less_than_a_fifth() {
         assert!(greedy.max_ms() > aged.max_ms() * 2.0, "{}", greedy.max_ms());
         assert!(aged.iops() > greedy.iops() * 0.8, "{} {}", aged.iops(), greedy.iops());
     }
-    // An unattainable bound: every second access is the oldest request's, so no request waits for
-    // more than two accesses per earlier request.
+    // The load is too high for the age limit (200 ms): every second access serves the oldest request, so no request
+    // waits for more than two accesses per earlier request.
     let overloaded = aged(128, 200);
     let access_ms = 1e3 / overloaded.iops();
     let bound_ms = 200.0 + 2.0 * 128.0 * access_ms;
@@ -183,8 +183,8 @@ fn caches_answer_in_the_time_of_their_parts() {
         one(&mut disk, now, op(OpKind::Read, kept, 8192));
         assert_eq!(disk.usage().segment_hits, hits + hit);
     }
-    // The NAND holds a block that was read from the medium twice, until it is written. Other reads evict it from
-    // the segments in between.
+    // The NAND keeps a block that was read from the medium twice until the block is written. Between these reads, other
+    // reads evict the block from the segments.
     let mut now = settle(&mut disk, now);
     let mut latency = 0;
     for round in 0..4 {

@@ -165,7 +165,7 @@ fn a_flush_waits_for_the_writes_before_it_and_no_others() {
     assert!(disk.usage().cached_writes > before.cached_writes + dirty);
 }
 
-/// A newer write over an unflushed one inherits its obligation to the flush.
+/// A flush that waits for a write waits for a newer write that replaces it in the buffer.
 #[test]
 fn a_flush_waits_for_the_write_that_replaced_the_one_it_promised() {
     let spec = DiskSpec { write_cache: true, ..plain() };

@@ -27,7 +27,8 @@ struct Platters {
 const SECTOR: u64 = 4096;
 
 impl Platters {
-    /// Writes the content that the sectors of `part` have in a version, to position `at`. The content names its sector.
+    /// Writes to position `at` the content that version `version` of the sectors of `part` has. The content names its
+    /// sector.
     fn put(of: &mut [u32], at: u64, part: &std::ops::Range<u64>, version: u32) {
         let sectors = (part.start / SECTOR) as u32..(part.end / SECTOR) as u32;
         for (place, sector) in of[(at / SECTOR) as usize..].iter_mut().zip(sectors) {
@@ -319,7 +320,7 @@ fn latencies_reveal_the_size_of_the_cache_its_map_and_the_bands() {
     }
 }
 
-/// A media cache that was constructed full behaves as after many random writes.
+/// A media cache that was constructed full behaves like one that was filled by many random writes.
 #[test]
 fn a_constructed_cache_is_as_one_in_the_long_run() {
     let band_bytes = MIB;

@@ -81,8 +81,8 @@ fn a_constructed_steady_state_is_steady_in_full() {
     }
 }
 
-/// Random writes within a part of a sequentially filled device start in their steady state: unwritten pages are in
-/// separate blocks, and all the spare belongs to the part.
+/// Random writes within a part of a sequentially filled device start in their steady state: the pages outside the part
+/// are in separate blocks, and all the spare belongs to the part.
 #[test]
 fn writes_within_a_part_start_where_they_lead() {
     for represent in [1, 8] {

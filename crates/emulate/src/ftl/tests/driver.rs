@@ -68,7 +68,7 @@ impl Driver {
         true
     }
 
-    /// Runs `writes` writes of `load`. Returns their counters.
+    /// Runs `writes` writes of `load`. Returns by how much they increase the counters.
     pub(super) fn run(&mut self, load: &mut Load, writes: u64) -> Counters {
         let before = self.ftl.counters();
         for _ in 0..writes {

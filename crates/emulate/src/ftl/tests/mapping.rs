@@ -36,9 +36,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 struct Model {
     ftl: Ftl,
-    /// Number of the write whose data each slot holds.
+    /// Sequence number of the write whose data each slot holds.
     slots: BTreeMap<u32, u64>,
-    /// Number of the write whose data each page has: the newest one committed.
+    /// Sequence number of the write whose data each page has: the newest one committed.
     pages: BTreeMap<Page, u64>,
     written: BTreeSet<u64>,
     writes: u64,
@@ -233,8 +233,8 @@ proptest! {
     }
 }
 
-/// A write that was overtaken by a newer one in another block does not return, even if all program operations
-/// of the newer block have completed, so that garbage collection could move its pages.
+/// A write that was overtaken by a newer one in another block never takes effect, even if all program operations of the
+/// newer block have completed, so that garbage collection could move its pages.
 #[test]
 fn an_overtaken_write_stays_overtaken() {
     let mut ftl = Ftl::new(TINY, State::Fresh, 0..0, 1, 0);

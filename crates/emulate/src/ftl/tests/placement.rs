@@ -11,7 +11,7 @@ use crate::ftl::{FREE_BLOCKS, Ftl, Placement, Shape, State, Stream};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 
 const RANDOM: State = State::Random { pages_per_write: 1 };
-/// Share of the first handle's pages.
+/// Fraction of the pages that belong to the first handle.
 const SMALL: f64 = 0.04;
 
 fn placement(pages: u64, shares: &[f64], persistent: bool) -> Placement {
@@ -66,8 +66,8 @@ fn uniform_handles_have_the_same_amplification() {
     }
 }
 
-/// Write amplification of a log and a small region of random writes, which gets the fraction `random` of the writes,
-/// as in CacheLib with FDP. Measured over one pass of the log, after 3.
+/// Write amplification of a log and a small region of random writes, which gets the fraction `random` of the writes, as
+/// in CacheLib with FDP. Measured over the fourth pass of the log.
 fn beside_a_log(driver: &mut Driver, random: f64) -> f64 {
     let pages = driver.ftl.shape().logical_pages;
     let small = (pages as f64 * SMALL) as u64;
@@ -119,8 +119,8 @@ fn a_log_alone_is_not_amplified() {
     }
 }
 
-/// Collection continues after power cuts that leave no block free, even if trims then make a block of another handle,
-/// whose copies have no open block, the preferred victim.
+/// Collection continues after power cuts that leave no block free. Trims may then make the preferred victim a block of
+/// another handle, whose copies have no open block.
 #[test]
 fn collection_goes_on_after_power_cuts() {
     let mut without_free = 0;

@@ -19,7 +19,8 @@ fn shape(pages_per_block: u32) -> Shape {
     }
 }
 
-/// Write amplification of the last of 5 passes without time. Writes go to randomly chosen pages, a fraction of all.
+/// Write amplification of the last of 5 passes without time. Writes go to a random selection of the pages, the fraction
+/// `written` of all.
 fn amplification(shape: Shape, rule: VictimRule, written: f64) -> f64 {
     let pages = shape.logical_pages;
     let mut ftl = Ftl::new(shape, State::Sequential, 0..pages, 1, 0);
@@ -37,7 +38,7 @@ fn amplification(shape: Shape, rule: VictimRule, written: f64) -> f64 {
     ftl.counters().since(&before).write_amplification()
 }
 
-/// Uniform writes reach the closed form by either rule, and from there timed collection goes on.
+/// Uniform writes reach the closed form by either rule, and timed collection continues from that state.
 #[test]
 fn uniform_writes_reach_the_closed_form() {
     let shape = shape(1024);
@@ -66,7 +67,7 @@ fn cost_and_benefit_separate_static_data() {
     assert!(separated < 0.95 * all, "static data saves: {separated} against {all}");
 }
 
-/// Aging depends on the number of blocks, not of pages: a device of a quarter of the size ages alike.
+/// Aging depends on the number of blocks, not on that of pages: a device of a quarter of the size ages alike.
 #[test]
 fn a_smaller_device_ages_alike() {
     for rule in VictimRule::ALL {
