@@ -1,7 +1,7 @@
-//! Sockets that have few clients (control, metrics, the local web page), with bounded resources: they never use up
-//! the descriptors that storage clients need. Each connection has its own thread with deadlines, so no client blocks
-//! others. At the limit on connections, a new connection ends the oldest one and waits until its descriptor is
-//! closed.
+//! Servers for sockets with few clients (control, metrics, the local web page). The number of connections per socket is
+//! limited, so that storage clients do not run out of descriptors. Each connection has its own thread with deadlines,
+//! so a slow client does not block others. At the limit, a new connection ends the oldest one, and waits until its
+//! thread has closed the descriptor.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -56,7 +56,7 @@ pub struct Timed<'a, S> {
 }
 
 impl<'a, S: Socket> Timed<'a, S> {
-    /// Sets the deadline of `socket` to `timeout` from now.
+    /// Wraps `socket`; the deadline is `timeout` from now.
     pub fn new(socket: &'a S, timeout: Duration) -> Self {
         Self { socket, deadline: Instant::now() + timeout }
     }
@@ -88,8 +88,8 @@ impl<S: Socket> Write for Timed<'_, S> {
     }
 }
 
-/// Open connections by connection number, and the count of open descriptors. A connection that was shut down
-/// still counts until its thread has closed the descriptor.
+/// Open connections by connection number, and the number of open descriptors. A connection that was shut down counts as
+/// open until its thread has closed the descriptor.
 struct Open<S> {
     sockets: BTreeMap<u64, Arc<S>>,
     held: usize,
@@ -133,7 +133,7 @@ impl<S: Socket> Connections<S> {
     }
 }
 
-/// Entry in the table of open connections, removed when this value is dropped, even by a panic.
+/// A connection's entry in the table of open connections. Dropping this value, even in a panic, removes it.
 struct Place<S: Socket> {
     number: u64,
     socket: Option<Arc<S>>,

@@ -108,7 +108,7 @@ fn say_within(path: &Path, line: &str, timeout: Duration) -> io::Result<Value> {
 pub fn stop(path: &Path, timeout: Duration) -> io::Result<(Value, bool)> {
     let deadline = Instant::now() + timeout;
     let stream = UnixStream::connect(path)?;
-    // Before the request, because afterwards the number may belong to another process.
+    // Opened before the request: after the process has ended, its PID may belong to another process.
     let process = sockopt::socket_peercred(&stream)
         .and_then(|peer| pidfd_open(peer.pid, PidfdFlags::empty()));
     let said = ask(&stream, "stop", Duration::from_secs(SAY_TIMEOUT_S))?;

@@ -17,7 +17,7 @@ pub struct Looks {
     pub now_ns: u64,
 }
 
-/// Lateness of a completion, ns, and whether its cause is that the spinning thread had lost its core.
+/// How late a completion was delivered, ns, and whether the delay arose because the spinning thread lost its core.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Late {
     pub(crate) ns: u64,
@@ -33,7 +33,7 @@ impl Looks {
     }
 }
 
-/// Octaves of latency, by the base-2 logarithm of ns: 64 ns to 69 s. Latencies beyond them count to the nearest.
+/// Octaves of latency, by the base-2 logarithm of ns: 64 ns to 69 s. A latency beyond them counts in the nearest one.
 const OCTAVES: std::ops::Range<u32> = 6..36;
 /// Time for which a slow operation is kept, ns of simulated time. Later, any operation of its octave replaces it.
 const SLOW_FOR_NS: u64 = 1_000_000_000;
@@ -50,8 +50,8 @@ pub struct SlowOp {
     pub offset_bytes: u64,
     /// Length of the request, bytes.
     pub len_bytes: u32,
-    /// Whether three types of faults were in effect at the completion: a slowdown, an injected delay of operations of
-    /// this kind, and an interface fault that changes this operation's data or delays its reply.
+    /// Which of three types of faults were in effect at the completion: a slowdown, an injected delay of this kind of
+    /// operation, and an interface fault that changes this operation's data or delays its reply.
     pub faults: [bool; 3],
 }
 
@@ -104,8 +104,8 @@ impl Counts {
         self.errors.iter().sum()
     }
 
-    /// Counts a completion. If the operation belongs in the table of slow operations, returns the entry to overwrite:
-    /// that of its octave, if its operation is faster or a second old.
+    /// Counts a completion. Returns the slow operation recorded for its octave if the caller must overwrite it: the
+    /// completed operation is slower, or the recorded one is at least `SLOW_FOR_NS` old.
     #[inline]
     pub(crate) fn completed(
         &mut self,
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(Looks::default().late(due_ns, due_ns - 1).ns, 0, "not late if it is early");
     }
 
-    /// Within a second only a slower operation replaces the one kept for its octave; after it, any.
+    /// Within a second, only a slower operation replaces the one kept for its octave. Later, any operation does.
     #[test]
     fn the_slowest_operation_of_a_second_is_kept() {
         let mut counts = Counts::default();

@@ -1,6 +1,6 @@
-//! Log of a volume's writes and their data, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`). The input
-//! of `iodyno crashtest --from`, which derives the possible contents of a device with a volatile write cache after a
-//! power cut.
+//! Log of a volume's writes and their data, in the format of dm-log-writes (`drivers/md/dm-log-writes.c`). `iodyno
+//! crashtest --from` reads the log, and derives the contents that a device with a volatile write cache could have after
+//! a power cut.
 //!
 //! In the log, a flush comes after the writes that completed before it began, and before those that completed during
 //! it. Writes still in flight at the end come last. A power cut ends the log.
@@ -250,8 +250,9 @@ mod tests {
         found
     }
 
-    /// Steps: `w3` begins a write of sector 3, `W3` ends it, `f7` and `F7` begin and end a flush, `u` of a write with
-    /// FUA, `t` of a trim, `z` of zeros; `!` before the end makes it fail.
+    /// Runs steps such as `w3` and `W3`: lower case begins an operation, upper case ends it, and the number is its
+    /// token and sector. `w` is a write, `u` a write with FUA, `t` a trim, `z` a write of zeroes, `f` a flush. `!`
+    /// before an end makes the operation fail.
     fn logged(steps: &str) -> Vec<(u64, u64)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");

@@ -26,7 +26,7 @@ pub use values::volume_size;
 pub enum Ask {
     /// A fault that the emulated machine itself simulates, such as a power cut or a slow device.
     Fault(Fault),
-    /// Flips bits on the medium. The corruption stays undetected until the range is read.
+    /// Flips bits on the medium. The corruption has no effect until the range is read.
     Corrupt {
         /// Number of the volume, from 0.
         volume: u32,
@@ -51,7 +51,6 @@ pub enum Ask {
     Interface {
         /// Number of the volume, from 0.
         volume: u32,
-        /// What the fault does, and to which requests.
         fault: InterfaceFault,
     },
     /// Clears all faults on all volumes. Resized volumes keep their size.

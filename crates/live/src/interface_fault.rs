@@ -1,5 +1,5 @@
 //! Faults at a volume's interface: requests that fail with a chosen error, late replies, and silent faults, whose
-//! requests are acknowledged as successful. They do not depend on the kind of storage behind the interface.
+//! requests are acknowledged as successful. These faults work with any kind of storage behind the interface.
 //!
 //! A fault applies to the requests in its scope, which can be limited to a kind of operation, a range, the requests
 //! after N others, the next N requests, or a period. At most one fault applies to a request: the first in the list
@@ -35,8 +35,8 @@ pub enum Action {
     },
     /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
     Flip,
-    /// Reads of ranges overwritten since the fault was injected return the old data, at most 64 MiB of it. Other reads
-    /// return current data.
+    /// Returns the old data for reads of ranges that were overwritten since the fault was injected. At most 64 MiB of
+    /// old data is kept; other reads return current data.
     Stale,
     /// Replies later. The request itself is carried out at its usual time.
     Delay {
@@ -83,7 +83,6 @@ pub struct Scope {
 /// A fault at a volume's interface: its effect, and the requests that it affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceFault {
-    /// Effect of the fault on each request in its scope.
     pub action: Action,
     /// Which requests the fault affects, and how long it lasts.
     pub scope: Scope,
@@ -158,13 +157,12 @@ pub struct Injected {
     pub applied: u64,
     /// Whether the fault is over, and will affect no more requests.
     pub is_over: bool,
-    /// Number of requests so far that count towards [`Scope::after`].
+    /// Number of requests since the injection that count towards [`Scope::after`].
     passed: u64,
-    /// Content of ranges before they were overwritten after the injection. Empty unless the action is
-    /// [`Action::Stale`].
+    /// Old content of ranges that were overwritten since the injection. Empty unless the action is [`Action::Stale`].
     before: BeforeImages,
-    /// Time at which the fault ends, ns of the caller's clock; `None`: no end is set. The end of a hang with a duration
-    /// is set by the first affected request.
+    /// Time at which the fault ends, ns of the caller's clock; `None`: no end is set. For a hang with a duration, the
+    /// first affected request sets the end.
     until_ns: Option<u64>,
 }
 
@@ -240,8 +238,8 @@ impl InterfaceFaults {
     }
 
     /// Counts a request, and returns the effect of the fault that applies to it; `None`: the request is served
-    /// correctly. `read` reads the volume's present content at an offset, which is saved for later stale reads; false
-    /// if the content can't be read.
+    /// correctly. `read` reads the volume's content at an offset, and returns false if it can't. For [`Action::Stale`],
+    /// `judge` uses it to save the old content before a write.
     pub fn judge(
         &mut self,
         now_ns: u64,
@@ -388,7 +386,7 @@ mod tests {
         assert!(faults.is_empty());
     }
 
-    /// A hang begins with the first request that meets it. All requests that meet it are answered at the same time.
+    /// A hang begins with the first affected request. All affected requests are answered at the same time.
     #[test]
     fn a_hang_is_as_long_as_it_says() {
         let mut faults = InterfaceFaults::default();

@@ -21,8 +21,8 @@ type QuantilesNs = [(&'static str, Option<u64>); 3];
 /// Types of lasting faults, and whether each is in effect.
 type FaultFlags = [(&'static str, bool); 7];
 
-/// Subject of the samples of a metric family (such as volumes or adapters), with the function that reads a
-/// sample's value from the server's status.
+/// Objects that a metric family has samples for (such as volumes or adapters), with the function that reads a sample's
+/// value from the server's status.
 enum Samples {
     /// One sample per volume.
     Volumes(fn(&VolumeStatus) -> Option<f64>),
@@ -44,7 +44,7 @@ use Samples::{Adapters, Caches, Faults, Kinds, Quantiles, Resources, Volumes};
 
 const NS_PER_S: f64 = 1e9;
 
-/// Converts a counter to the value of a sample. Always `Some`; other samples are `None` for volumes without the value.
+/// Converts a counter to the value of a sample.
 #[allow(
     clippy::unnecessary_wraps,
     reason = "same signature as functions that return None for some volumes"

@@ -23,15 +23,16 @@ const LEAD_NS: u64 = 200_000;
 /// A connection's thread that delivers completions yields its CPU between polls if the next event is further
 /// away than this, ns.
 const YIELD_NS: u64 = 2_000;
-/// Time since a client's last request or answer for which its thread polls for the next request without sleeping, ns.
+/// Time after a client's last request, or the answer to it, for which the connection's thread polls for the next
+/// request without sleeping, ns.
 const FAST_CLIENT_NS: u64 = 80_000;
 /// Whether this host has more than one CPU, so that connections' threads may spin.
 static MAY_SPIN: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1));
 /// Interval at which an idle poller checks whether it must stop.
 const IDLE: Duration = Duration::from_millis(200);
-/// Longest sleep of a thread that waits without a poller, ns. It limits the delay if another thread schedules
-/// an earlier event.
+/// Longest sleep of a thread that waits without a poller, ns. An event that another thread schedules earlier is delayed
+/// by at most this.
 const WAIT_SLEEP_NS: u64 = 10_000_000;
 
 /// Delivers completions when they are due, until `is_done` returns true or the clock reaches `until_ns`. It
@@ -136,9 +137,9 @@ pub struct Lead<S: Sink> {
     live: Arc<Live<S>>,
     leads: bool,
     polls: Looks,
-    /// Time of the client's last request or of the last answer to it, ns.
+    /// Time of the last request from the client, or of the last answer to the client, ns.
     busy_ns: u64,
-    /// Whether the client's last request followed within [`FAST_CLIENT_NS`] of its previous request or answer.
+    /// Whether the client's last request came within [`FAST_CLIENT_NS`] after the request or answer before it.
     is_fast: bool,
 }
 
@@ -161,9 +162,9 @@ impl<S: Sink> Lead<S> {
         self.polls = Looks::default();
     }
 
-    /// Delivers due completions in place of the poller. Returns true if the caller should keep polling: the
-    /// client is `owed` an answer and an event is due soon, or the client may soon send a request. Returns false
-    /// if this thread has handed delivery back, or another thread delivers.
+    /// Delivers due completions in place of the poller. Returns true if the caller should keep polling: the client is
+    /// `owed` an answer and an event is due soon, or the client's next request may come soon. Returns false if this
+    /// thread has handed delivery back to the poller, or another thread delivers.
     pub fn poll(&mut self, owed: bool) -> bool {
         if !self.leads {
             self.leads = *MAY_SPIN && self.live.take_lead();

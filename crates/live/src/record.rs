@@ -142,7 +142,7 @@ enum Line {
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Latest timestamp accepted in a record, ns since the start: about two years.
 const AT_NS_MAX: u64 = 1 << 56;
-/// Maximum length of a read or write in a record, bytes: twice the limit of a server.
+/// Maximum length of a read or write in a record, bytes: twice the limit of an NBD request.
 const DATA_BYTES_MAX: u32 = 64 << 20;
 /// Maximum number of faults at interfaces that a replay lists.
 pub const INTERFACE_FAULTS_MAX: usize = 1000;
@@ -170,11 +170,10 @@ pub struct RecordedFault {
     pub at_ns: u64,
     /// Number of the volume, from 0.
     pub volume: u32,
-    /// Action and scope of the fault.
     pub fault: InterfaceFault,
 }
 
-/// Result of a replay: counts, and hashes that show whether it repeated the recorded run exactly.
+/// Result of a replay: counts, and the hashes that show whether the replay repeated the recorded run exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Number of operations replayed.
@@ -183,7 +182,7 @@ pub struct Ended {
     pub faults: u64,
     /// Faults at interfaces during the recorded run; at most the first [`INTERFACE_FAULTS_MAX`].
     pub interface_faults: Vec<RecordedFault>,
-    /// Hash of all events in the replay, and hash from the record; the latter is `None` if the record is incomplete.
+    /// Hash of all events in the replay, and the hash in the record; the latter is `None` if the record is incomplete.
     pub hashes: (u64, Option<u64>),
     /// Whether the record's last line was torn and therefore ignored.
     pub is_torn: bool,

@@ -1,4 +1,4 @@
-//! An HTTP server that answers `GET /metrics` and nothing else.
+//! An HTTP server for metrics: it answers `GET /metrics` and `GET /`, and nothing else.
 
 use crate::admin_socket::{self, Timed};
 use iodyno_measure::exposition::TextFormat;
@@ -13,9 +13,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for a client to read the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Listens at `at` and answers each HTTP request `GET /metrics` with the text that `metrics` returns in the format that
-/// the client accepts, in separate threads with a limit on concurrent requests. Returns the address; with port 0 the
-/// system chooses the port.
+/// Listens at `at` and answers each HTTP request for metrics with the text that `metrics` returns in the format that
+/// the client accepts. Each connection has its own thread; their number is limited. Returns the address; with port 0
+/// the system chooses the port.
 ///
 /// # Errors
 /// Listening at the address fails.
@@ -62,8 +62,8 @@ fn answer(stream: &TcpStream, metrics: &impl Fn(TextFormat) -> String) -> io::Re
     Timed::new(stream, ANSWER_TIMEOUT).write_all((head + &body).as_bytes())
 }
 
-/// Chooses the format by the media types of the header `Accept`, as Prometheus' client libraries do: OpenMetrics if the
-/// client names it (without a version, or 1.0.0) and does not prefer the older text; otherwise the older text.
+/// Chooses the format by the media types of the header `Accept`, as Prometheus' client libraries do. The result is
+/// OpenMetrics if the client names it (without a version, or as 1.0.0) and does not prefer the older text format.
 fn format(accept: &str) -> TextFormat {
     let quality = |media: &str, version: &str| {
         let types = accept.split(',').map(|of| of.split(';').map(str::trim));

@@ -115,9 +115,9 @@ pub struct AdaptersStatus {
     pub mirrored: bool,
     /// Dirty data in the adapters' caches, bytes.
     pub dirty_bytes: u64,
-    /// Numbers of the volumes that no adapter can serve.
+    /// Volumes that no adapter can serve, by volume number.
     pub volumes_down: Vec<u32>,
-    /// Numbers of the volumes whose access state a fault command has cleared.
+    /// Volumes whose access state a fault command has cleared, by volume number.
     pub cleared: Vec<u32>,
 }
 
@@ -128,9 +128,9 @@ pub struct AdapterStatus {
     pub lost: bool,
     /// Whether the battery of the adapter's cache has failed.
     pub battery_failed: bool,
-    /// Numbers of the volumes that the adapter serves.
+    /// Volumes that the adapter serves, by volume number.
     pub volumes: Vec<u32>,
-    /// Numbers of the volumes whose optimized (preferred) path leads through the adapter.
+    /// Volumes whose optimized (preferred) path leads through the adapter, by volume number.
     pub optimized: Vec<u32>,
 }
 

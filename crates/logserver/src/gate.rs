@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Limits the number of concurrent costly scans, in order of arrival.
+/// Limits the number of concurrent costly scans, and admits waiting scans in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,

@@ -1,6 +1,6 @@
-//! Connections whose client has not presented the access token yet. They have limits of their own, one for TCP and
-//! one for Unix sockets. Beyond a limit, a new connection closes the oldest one that has sent nothing, or else the
-//! oldest of all.
+//! Connections whose client has not presented the access token yet. Their number is limited separately for TCP and for
+//! Unix sockets. Beyond a limit, a new connection closes the oldest one that has sent nothing, or else the oldest of
+//! all.
 
 use rustix::net::{Shutdown, shutdown};
 use std::collections::BTreeMap;

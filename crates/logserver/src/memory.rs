@@ -118,7 +118,7 @@ impl Part {
         charge.resize_until(bytes, deadline, goes_on).then_some(charge)
     }
 
-    /// Registers a request that waits for memory, until the returned value is dropped.
+    /// Registers a request as waiting for memory. Dropping the returned value ends the registration.
     pub(crate) fn wait(self: &Arc<Self>) -> Waits {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waits(Arc::clone(self))

@@ -1,5 +1,5 @@
-//! Table of publishers by name: the connection of each, and the last sequence number that it appended. The log's
-//! state holds the persisted sequence numbers.
+//! Table of publishers by name: each with its connection and the sequence number of its last appended message. The
+//! log's state holds the sequence numbers of persisted messages.
 
 use iodyno_msglog::protocol::{ErrorCode, NAME_BYTES_MAX, Published, ServerError};
 use iodyno_msglog::{AppendError, Log, Message, MessageKind, State};
@@ -14,7 +14,7 @@ struct Publisher {
     name: Box<str>,
     /// Whether the log has a record with the publisher's name.
     is_stored: bool,
-    /// Sequence number and number in the log of the publisher's last appended message.
+    /// Sequence number of the publisher's last appended message, and the message's number in the log.
     appended: (u64, u64),
     /// Id of the connection that has opened the publisher; 0 if none.
     owner: u64,
@@ -26,8 +26,8 @@ pub(crate) struct Publishers {
     numbers: HashMap<Box<str>, u64>,
     by_number: HashMap<u64, Publisher>,
     next_number: u64,
-    /// Total length of the publishers' records in the log, bytes. The next field, `stored_bytes_max`, is its
-    /// limit, because each segment starts with a copy of them.
+    /// Total length of the publishers' records in the log, bytes; at most `stored_bytes_max`. It is limited because
+    /// each segment starts with a copy of these records.
     stored_bytes: u64,
     stored_bytes_max: u64,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Publishers {
 pub(crate) enum Handle {
     /// A named publisher, with its number in the log.
     Named(u64),
-    /// An unnamed publisher, with the sequence number and the number in the log of its last message.
+    /// An unnamed publisher: the sequence number of its last message, and the message's number in the log.
     Anonymous(u64, u64),
 }
 
@@ -120,8 +120,8 @@ impl Publishers {
         Ok((Handle::Named(number), None))
     }
 
-    /// Returns the sequence number and the number in the log of a publisher's last appended message. `None` if
-    /// the publisher has no name.
+    /// Returns the sequence number of a publisher's last appended message, and the message's number in the log. `None`
+    /// if the publisher has no name.
     pub(crate) fn appended(&self, handle: Handle) -> Option<(u64, u64)> {
         match handle {
             Handle::Named(number) => self.by_number.get(&number).map(|it| it.appended),

@@ -143,7 +143,8 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Returns a permit, or `None` if `most` permits are in use. The references to `all` count the permits.
+    /// Returns a permit, or `None` if `most` permits are in use. Each permit holds a reference to `all`, which counts
+    /// them.
     pub(crate) fn of(all: &Arc<()>, most: usize) -> Option<Self> {
         // `all` itself holds one reference.
         (Arc::strong_count(all) <= most).then(|| Self { _one: Arc::clone(all) })

@@ -358,7 +358,7 @@ impl Reader<'_> {
         // A replaced publisher's connection may be waiting for space: it must look again.
         self.core.space.notify_all();
         // Messages of the publisher's previous connection must be persisted first, or new messages could reuse their
-        // sequences.
+        // sequence numbers.
         let (sequence, message) = guard.publishers.appended(handle).unwrap_or_default();
         while message >= guard.log.persisted() && !guard.log.is_broken() {
             if guard.connections.get(&self.id).is_none_or(Inbox::is_over) {

@@ -361,8 +361,8 @@ fn waits_for_nothing(core: &Core, id: u64) -> bool {
     })
 }
 
-/// Drops the client's queued requests if they occupy memory of the shared pool, and accepts no more. Returns the error
-/// that ends the connection; `None` if they occupy none.
+/// If the client's queued requests occupy memory of the shared pool: drops them, accepts no more, and returns the error
+/// that ends the connection. Otherwise returns `None`.
 fn drop_requests(core: &Core, id: u64) -> Option<ServerError> {
     let mut shared = core.lock();
     let inbox = shared.connections.get_mut(&id)?;

@@ -143,7 +143,7 @@ impl Inbox {
     }
 }
 
-/// State of the server that is protected by the central lock.
+/// Server state that the central lock protects.
 pub(crate) struct Shared {
     pub(crate) log: Log<ChunkBuffer>,
     /// Cache of the latest persisted chunks with their positions, for subscribers that are almost up to date.

@@ -63,7 +63,7 @@ impl<'a> Slice<'a> {
     }
 
     /// Allows the next part of the scan, or ends the slice. If the connection's own budget is used up, waits for
-    /// permission to scan, which the result contains.
+    /// permission to scan and returns it.
     pub(crate) fn next(&self) -> Result<Option<Pass<'a>>, Over> {
         if self.is_spent() || self.began.elapsed() >= TIME {
             return Err(Over);

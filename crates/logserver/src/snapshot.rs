@@ -1,6 +1,6 @@
-//! A snapshot of the current values. It is taken atomically under the lock, as references to leaves (blocks of
-//! values), and encoded piece by piece. Values that are superseded later stay in memory only for the snapshot, which
-//! ends with an error if that memory runs out.
+//! A snapshot of the current values. It is taken atomically under the lock, as references to leaves (blocks of values),
+//! and encoded piece by piece. Values superseded in the meantime stay in memory only because of the snapshot. If the
+//! memory for them runs out, the snapshot ends with an error.
 
 use crate::memory::{Charge, Waits};
 use crate::shared::{Core, Shared};
@@ -36,13 +36,13 @@ pub(crate) struct Snapshot {
     value: usize,
     pub(crate) count: u64,
     /// Total size of superseded values in the log's state when the snapshot was taken, bytes. The next field,
-    /// `keeps_most_bytes`, limits how many superseded later the snapshot can keep alive.
+    /// `keeps_most_bytes`, limits the values superseded later that the snapshot can keep alive.
     superseded_bytes: u64,
     keeps_most_bytes: u64,
     /// Memory used by the snapshot's references to topics, bytes.
     own_bytes: usize,
     charge: Charge,
-    /// Start of the current memory shortage, with the registration as waiting; `None` if there is enough memory.
+    /// Time since which memory has been short, with the registration as waiting; `None` if there is enough memory.
     short: Option<(Instant, Waits)>,
 }
 

@@ -12,7 +12,7 @@ use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
 use iodyno_msglog::{Chunk, SegmentReader, Storage};
 use std::sync::Arc;
 
-/// Number of log bytes read per evaluation step: the cost of reading in a scan's budget.
+/// Number of log bytes that a scan may read for one evaluation step of its budget.
 const STEP_BYTES: u64 = 64;
 
 /// Progress of a stream after a round of encoding.

@@ -28,9 +28,9 @@ use crate::message::Message;
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
-/// Exclusive upper bound of positions and message numbers, which no log can reach.
+/// Upper bound of positions and message numbers: valid ones are lower. No log can reach it.
 pub(crate) const COUNT_END: u64 = 1 << 62;
-/// Exclusive upper bound of epochs (number of times a log was opened for writing), which no log can reach.
+/// Upper bound of epochs (number of times a log was opened for writing): valid ones are lower. No log can reach it.
 pub(crate) const EPOCH_END: u32 = 1 << 31;
 /// Offset of the first checksummed byte in a chunk; the checksum itself comes before it.
 const CHECKED_FROM: usize = 8;
@@ -40,11 +40,11 @@ const CHECKED_FROM: usize = 8;
 pub struct ChunkHeader {
     /// CRC-32C of the chunk's records and of the header after this field.
     pub checksum: u32,
-    /// Identifier of the log that the chunk belongs to.
+    /// Identifier in the log's description. A chunk with a different one is a remnant of another log on the target.
     pub log_id: u64,
     /// Position of the chunk in the log, bytes since the log was created.
     pub position: u64,
-    /// Number of the chunk's first message.
+    /// Number of the chunk's first message; in a chunk without messages, number of the next message in the log.
     pub first_message: u64,
     /// Position below which the log was already durable when the chunk was closed.
     pub durable_position: u64,

@@ -17,7 +17,7 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// Size of buffered requests at which they are sent to the server, bytes.
 const SEND_BYTES: usize = 64 << 10;
 
-/// Error of a client: of its connection, from the server, or because of a log that does not match the publisher.
+/// Error of a client: its connection failed, the server refused, or the log does not match the publisher.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The server can't be reached, or the connection broke.

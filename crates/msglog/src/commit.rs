@@ -69,8 +69,8 @@ pub struct Commit {
     flushing: Option<u64>,
     /// Number of the first chunk that is not durable yet.
     durable: u64,
-    /// Whether a partly filled chunk was written since the last flush was issued. No more chunks join its flush,
-    /// because they would delay it.
+    /// Whether a partly filled chunk was written since the last flush was issued. No more chunks join the flush of that
+    /// chunk, because they would delay the flush.
     has_partial: bool,
     is_broken: bool,
 }
@@ -128,7 +128,8 @@ impl Commit {
         if self.is_broken || in_flight >= self.rule.depth {
             return Step::Wait;
         }
-        // Number of issued chunks that the flush in flight does not cover; without one, that are not durable.
+        // Number of issued chunks that the flush in flight does not cover or, if none is in flight, that are not
+        // durable.
         let group = self.issued - self.flushing.unwrap_or(self.durable);
         let may_write = match self.rule.durability {
             Durability::Each => group == 0 && in_flight == 0,

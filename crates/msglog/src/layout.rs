@@ -32,8 +32,8 @@ pub struct EpochStart {
 }
 
 impl EpochStart {
-    /// Whether the chunk with this header is invalid, because it is of an earlier epoch and lies after the end of the
-    /// log at the start of this epoch.
+    /// Whether the chunk with this header is invalid: it has an earlier epoch, and lies at or after the log's end when
+    /// this epoch began.
     pub fn cuts_off(&self, header: &ChunkHeader) -> bool {
         header.position >= self.position && header.epoch < self.epoch
     }

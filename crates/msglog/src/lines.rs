@@ -6,7 +6,7 @@ use crate::message::{Message, MessageKind};
 use iodyno_units::text::clean;
 use std::io::Write as _;
 
-/// Size of buffered text at which it should be printed, bytes.
+/// Once the buffer has this much text, bytes, the caller should print it.
 const FULL_BYTES: usize = 64 << 10;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -37,7 +37,7 @@ impl Lines {
         Self { form, text: Vec::new(), second: (u64::MAX, String::new()) }
     }
 
-    /// Text of the buffered lines.
+    /// The lines formatted so far, for the caller to print.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
@@ -52,7 +52,7 @@ impl Lines {
         self.text.len() >= FULL_BYTES
     }
 
-    /// Appends a line for a message.
+    /// Appends a message in the format of this buffer.
     pub fn put(&mut self, number: u64, message: &Message<'_>) {
         match self.form {
             LineForm::Text => self.put_line(number, message),
@@ -128,7 +128,7 @@ pub struct Selection {
     pub topic: String,
     /// Filter that selected messages must match; `None`: no filter.
     pub filter: Option<Filter>,
-    /// Lower bounds that a selected message must reach: of its number, and of its time in ns since 1970.
+    /// Lowest number, and earliest time (ns since 1970), of a selected message.
     pub from: (u64, u64),
     /// Exclusive upper bound of a selected message's number.
     pub until: u64,

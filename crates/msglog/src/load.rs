@@ -23,8 +23,8 @@ use writer::Writer;
 
 /// Topic of all messages in the benchmark load.
 const TOPIC: &str = "bench";
-/// Length of the pool of random bytes from which message bodies are taken, not counting the length of one
-/// extra body.
+/// Length of the pool of random bytes from which message bodies are taken, bytes. The pool has one more body at its
+/// end, so that a body can begin anywhere.
 const POOL_BYTES: usize = 1 << 20;
 
 /// Sizes and durations of a benchmark load that writes and replays a log on a target.

@@ -79,7 +79,7 @@ pub enum Action<B> {
         chunk: u64,
         /// Offset on the target, bytes.
         offset_bytes: u64,
-        /// Number of bytes to write.
+        /// Number of bytes to write from the start of the buffer.
         len_bytes: usize,
         /// Content of the chunk.
         buffer: Arc<B>,

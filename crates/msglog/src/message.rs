@@ -30,8 +30,8 @@ pub enum MessageKind {
     Publish = 0,
     /// A message that removes the current value of a key in its topic.
     Delete = 1,
-    /// Copy of a key's current value, made because its segment is about to be dropped. Not a message: replays
-    /// omit it.
+    /// Copy of a key's current value, made before the segment with the original is dropped. Not a message: replays omit
+    /// it.
     CarriedValue = 2,
     /// A publisher's name (stored as the key), number, and last sequence number. Not a message.
     Publisher = 3,
@@ -88,7 +88,7 @@ pub enum RecordError {
         "the message needs {record_bytes} bytes with its header, but a chunk has only {space_bytes}: use larger chunks"
     )]
     Length {
-        /// Length of the record, bytes.
+        /// Length that the record would have, bytes.
         record_bytes: usize,
         /// Space for records in a chunk of maximum size, bytes.
         space_bytes: usize,
@@ -96,7 +96,7 @@ pub enum RecordError {
 }
 
 impl<'a> Message<'a> {
-    /// Length of the message's record, bytes.
+    /// Length of the record that stores the message, bytes: header, topic, key and body.
     pub fn record_bytes(&self) -> usize {
         RECORD_HEADER_BYTES + self.topic.len() + self.key.len() + self.body.len()
     }

@@ -28,9 +28,9 @@ pub const FRAME_HEADER_BYTES: usize = 5;
 /// A received protocol frame, split into its type and its encoded fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Code of the frame's type.
+    /// Type code, the first byte after the length: which request or reply the frame is.
     pub kind: u8,
-    /// Encoded fields of the frame.
+    /// All bytes after the type, still encoded; `Request::decode` and `Reply::decode` parse them.
     pub fields: &'a [u8],
     /// Length of the whole frame including its header, bytes.
     pub taken: usize,

@@ -20,8 +20,8 @@ use scan::{Scanned, proven, scan, scan_segments, settled};
 use std::io;
 use thiserror::Error;
 
-/// Length of the initial part of the newest segment that is searched for proof that the log extends into it,
-/// bytes.
+/// Number of bytes at the start of the newest segment that are searched for proof that the log extends into this
+/// segment.
 const PROOF_BYTES: u64 = 8 << 20;
 
 /// Result of recovery: the end of the log, its state and its damage.
@@ -362,8 +362,8 @@ fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
     Some(Bounds { heads, newest, oldest, last, evidence })
 }
 
-/// Searches a segment's first chunks for proof that the log does not end before this segment: a header whose
-/// durable position lies within it. Returns the highest durable position found, with its epoch.
+/// Searches a segment's first chunks for proof that the log does not end before this segment: a header with a durable
+/// position within the segment. Returns the highest durable position found, with its epoch.
 fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
     let start = reader.layout().segment_start(segment);
     let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);

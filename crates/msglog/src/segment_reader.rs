@@ -46,7 +46,7 @@ pub struct SegmentReader<'a> {
     ahead: Option<Ahead>,
 }
 
-/// Read-ahead state of a reader.
+/// Read-ahead of a reader: queued reads, and free buffers for more.
 struct Ahead {
     reads: Box<dyn ReadAhead>,
     /// Position and length of each queued read, oldest first.
@@ -94,7 +94,7 @@ fn buffer_of(storage: &dyn Storage, read_bytes: usize) -> Box<dyn Buffer> {
 }
 
 impl<'a> SegmentReader<'a> {
-    /// Creates a reader for a log of this layout.
+    /// Creates a reader with large reads and without read-ahead.
     pub fn new(storage: &'a dyn Storage, layout: Layout) -> Self {
         Self::with_reads(storage, layout, large_read_bytes(&layout))
     }

@@ -30,8 +30,8 @@ pub struct Publisher {
     pub name: Box<str>,
     /// Sequence number of the publisher's last persisted message; 0 if it has none.
     pub sequence: u64,
-    /// Segments with the latest record of the publisher's name, and with the latest record of its sequence
-    /// number, which every message has.
+    /// Two segments: that of the latest record with the publisher's name, and that of the latest record with its
+    /// sequence number.
     segments: [u64; 2],
 }
 

@@ -3,10 +3,10 @@
 //! The peer answers within microseconds, while waking a thread takes longer and costs the peer time too. Two ends
 //! that sleep take turns; two that poll work in parallel.
 //!
-//! The polling time adapts like the kernel's halt polling (`virt/kvm/kvm_main.c`): it grows after a short wait, and
-//! is reset to zero after a long one. At most half of the processors poll at a time, and polling threads yield to
-//! others. A thread that is not allowed to poll yields and polls once, because on few processors the peer may send
-//! more once it has run.
+//! The polling time adapts like the kernel's halt polling (`virt/kvm/kvm_main.c`): it grows after a short wait, and is
+//! reset to zero after a long one. The number of polling threads is at most half the number of processors, and polling
+//! threads yield to others. A thread that is not allowed to poll yields and checks the socket once more, because on few
+//! processors the peer may send more once it has run.
 
 use std::io;
 use std::sync::LazyLock;

@@ -90,7 +90,7 @@ impl Stream {
     }
 
     /// Sends all bytes. While the socket is full, calls `goes_on` after each period `every` with the time since the
-    /// last progress. If it returns false, the wait ends.
+    /// last progress, and gives up when `goes_on` returns false.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] when `goes_on` returns false, or the error of the socket or of TLS.

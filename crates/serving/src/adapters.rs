@@ -1,12 +1,12 @@
-//! Fault commands for RAID adapters: checks of their adapter, link and volume numbers, the commands that clear all
-//! faults, and a description of the faults in effect.
+//! Fault commands for RAID adapters: checks the numbers of adapters, links and volumes in commands, lists the commands
+//! that clear all faults, and describes the faults in effect.
 
 use iodyno_emulate::{AdapterFault, AdaptersState, System};
 use iodyno_live::frontend::Served;
 use iodyno_units::human;
 use iodyno_units::text::numbered;
 
-/// Numbers of adapters, links and volumes of a system, against which the numbers in fault commands are checked.
+/// How many adapters, links and volumes a system has, to check the numbers in fault commands.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Named {
     adapters: u32,

@@ -235,7 +235,7 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
     })
 }
 
-/// Describes each volume's array with a missing device, and the command that replaces the first missing
+/// For each volume with an incomplete array: describes the array, and names the command that replaces its first missing
 /// device.
 fn incomplete_arrays(live: &Served) -> Vec<String> {
     let lacking = live.look(|machine, _, _| {

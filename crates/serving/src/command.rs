@@ -85,7 +85,7 @@ impl Running {
     /// Ends the command by SIGTERM, or by SIGKILL if it has not ended 5 s later.
     pub(crate) fn stop(mut self) -> io::Result<ExitStatus> {
         if let Some(pid) = rustix::process::Pid::from_raw(self.0.id().cast_signed()) {
-            // Not waited for yet, so the number is still its own.
+            // Not waited for yet, so the PID is still the command's.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         if let Some(status) = self.wait(PATIENCE)? {

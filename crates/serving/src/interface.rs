@@ -11,7 +11,7 @@ use iodyno_units::{IoError, Op, OpKind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Faults at an interface, for messages.
+/// List of the faults possible at an interface, for messages.
 pub(crate) const AT_INTERFACE: &str =
     "error EIO, lost, torn, misdirected, flip, stale, delay, hang";
 
@@ -24,7 +24,7 @@ pub(crate) trait Disk {
     fn perform(&self, op: &Op) -> Result<(), IoError>;
 }
 
-/// Replaces `delay` and `hang` of a device by those of its volume's interface.
+/// Converts the device faults `delay` and `hang` to the equivalent faults at the volume's interface.
 pub(crate) fn at_interface(ask: Ask) -> Ask {
     match ask {
         Ask::Fault(fault) => fault_command::at_interface(&fault).unwrap_or(ask),
@@ -81,7 +81,7 @@ impl Interface {
     }
 }
 
-/// Performs an operation as its fault demands. `bytes` receives the data of a read.
+/// Performs an operation with the fault in `met` applied. `bytes` receives the data of a read.
 fn perform(
     disk: &impl Disk,
     op: &Op,

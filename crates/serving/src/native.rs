@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Maximum size of the read buffer that a connection keeps between requests, bytes.
 const KEEP_BYTES: usize = 256 << 10;
 
-/// A served volume.
+/// A served volume, as the control socket and all connections share it.
 #[derive(Clone)]
 struct Served {
     store: Arc<Store>,

@@ -4,8 +4,8 @@ use crate::adapters::{Named, no_such};
 use iodyno_emulate::{Fault, System};
 use iodyno_live::fault_command::Ask;
 
-/// Meaning of the numbers in fault commands. They refer to devices, except in `full` and `resize`, where they
-/// refer to volumes. If every volume is a single device, devices and volumes have the same numbers.
+/// Meaning of the numbers in fault commands. They identify devices, except in `full` and `resize`, where they identify
+/// volumes. If every volume is a single device, both have the same numbers.
 pub(crate) struct Numbered {
     devices_bytes: Vec<u64>,
     volumes_bytes: Vec<u64>,

@@ -33,7 +33,6 @@ pub struct ServeRequest {
     pub fuse: Option<PathBuf>,
     /// Whether to create a block device for each volume through ublk.
     pub ublk: bool,
-    /// Timing of requests: that of the model, or as fast as possible.
     pub speed: Speed,
     /// Files or folders in which the data is stored, one per volume; empty: in memory.
     pub backing: Vec<PathBuf>,
@@ -63,16 +62,14 @@ pub struct ServeRequest {
     pub steady_ns: Option<u64>,
     /// Whether writes from clients are refused.
     pub read_only: bool,
-    /// Whether to skip the compensation of transport latency, which by default is subtracted from the model's
-    /// latencies.
+    /// Whether to leave transport latency uncompensated. By default it is subtracted from the model's latencies.
     pub no_floor: bool,
     /// Seed of the device's random numbers.
     pub seed: u64,
-    /// File to which the server writes a line once clients can connect, and which it then closes; `None`: no such
-    /// file.
+    /// File that receives a line once clients can connect, and is then closed; `None`: no such file.
     pub ready: Mutex<Option<File>>,
-    /// Program and arguments of a command that runs while storage is served, and whose end ends the server. Empty: no
-    /// command; a signal or the control socket ends the server.
+    /// Program and arguments of a command that runs while storage is served; the server ends when the command ends.
+    /// Empty: no command; a signal or the control socket ends the server.
     pub command: Vec<OsString>,
 }
 

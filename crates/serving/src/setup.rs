@@ -25,7 +25,7 @@ use std::time::Duration;
 const READY: &str = "ready\n";
 /// Interval between checks of the stop flag.
 const CHECK: Duration = Duration::from_millis(20);
-/// Number of checks of the stop flag per check for warnings. The latter also flushes the record.
+/// Number of checks of the stop flag after which warnings are collected and the record is flushed.
 const CHECKS_PER_WARNING: u32 = 10;
 
 /// Inputs of a server of emulated storage.

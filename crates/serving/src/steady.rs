@@ -7,14 +7,14 @@ use iodyno_emulate::{Machine, UNIT_BYTES};
 use iodyno_live::frontend::Served;
 use iodyno_units::{Op, OpKind, human};
 
-/// Writes, each with a flush, from whose median time the factor follows.
+/// Number of flushed writes whose median time determines the factor.
 const WRITES: u64 = 15;
-/// Share of the time of a flushed write above which the median delay of completions is a warning.
+/// If the median delay of completions exceeds this share of the time of a flushed write, a warning is printed.
 const LATE_SHARE: f64 = 0.01;
 
-/// Returns the factor with which a flushed write of 4 KiB takes `time_ns` on the fastest volume: at least 1, rounded
-/// up to two digits. `machine` has a worker per volume, the first of which is numbered by `worker_of`; it does not
-/// change.
+/// Returns the factor by which the model's time must be stretched so that a flushed write of 4 KiB takes `time_ns` on
+/// the fastest volume: at least 1, rounded up to two digits. `worker_of` returns the worker for a volume's writes,
+/// which run on forks of `machine`.
 pub(crate) fn dilation(machine: &Machine, time_ns: u64, worker_of: impl Fn(u32) -> u32) -> f64 {
     let of_volume = |volume| flushed_write_ns(&mut machine.fork(), volume, worker_of(volume));
     let fastest_ns = (0..machine.volumes()).map(of_volume).min().unwrap_or(time_ns).max(1);

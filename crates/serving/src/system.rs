@@ -7,10 +7,10 @@ use iodyno_live::frontend::nbd::WORKERS;
 use iodyno_run::Files;
 use iodyno_targets::TargetName;
 
-/// Block size of the writes that preconditioned a device, if its name does not specify one, bytes.
+/// Block size, bytes, of the writes that precondition a device whose name does not specify a block size.
 const BLOCK_BYTES: u32 = 4096;
 
-/// Access pattern of clients. It determines the initial state of devices whose name does not specify one.
+/// Access pattern of clients. It determines the initial state of devices whose name does not specify that state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Clients access the storage sequentially, as a message log does.

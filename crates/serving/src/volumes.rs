@@ -204,7 +204,6 @@ fn array_in_words(folder: &ArrayFolder, part: &Part) -> String {
     words
 }
 
-/// The numbers of all volumes of a system.
 fn numbers(system: &System) -> Range<u32> {
     0..system.volumes.len() as u32
 }

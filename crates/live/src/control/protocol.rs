@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 /// Version of the protocol.
 const VERSION: u64 = 1;
-/// Commands that are sent as a key of their own (`"stop":true`). All fault commands are in the key `fault` instead.
+/// Commands that have their own key in a request (`"stop":true`). Fault commands share the key `fault`.
 const KEYS: [&str; 3] = ["status", "metrics", "stop"];
-/// Remedy in the answer to a refused command whose error message names no remedy.
+/// Remedy in the answer to a refused command, if the error message has none.
 const LIST: &str = "`iodyno fault --help` lists the faults and their scopes";
-/// Words that separate an error message from the remedy at its end.
+/// Beginnings of the remedy at the end of an error message.
 const REMEDIES: [&str; 4] = [": use ", ": leave ", ": serve ", ": flush"];
 
 /// A request. Exactly one of the keys `fault`, `status`, `metrics` and `stop` must be set.

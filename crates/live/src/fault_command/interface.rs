@@ -2,7 +2,8 @@
 //! [VOLUME]`. The words from `KIND` to `TIME` are the scope; they select the affected requests.
 //!
 //! `delay` and `hang` can also be faults of a device. They are faults of the interface if the command has one of the
-//! words `at`, `after`, `next` or `for`. `hang` is also one with a `KIND`, or with a duration as its `VALUE`.
+//! words `at`, `after`, `next` or `for`. `hang` with a `KIND`, or with a duration as its `VALUE`, is a fault of the
+//! interface, too.
 
 use super::values::{delay_ns, range};
 use super::{Ask, KINDS};
@@ -38,8 +39,8 @@ pub(super) const VERBS: [(&str, Option<&str>, &str); 8] = [
 /// Keywords of a scope. Faults of a device have no scope, so these words mark a fault at the interface.
 const SCOPE_WORDS: [&str; 4] = ["at", "after", "next", "for"];
 
-/// Whether a command injects a fault at the interface. `error 1%` does not: it makes the device fail a share of its
-/// operations.
+/// Whether a command injects a fault at the interface. `error EIO` does; `error 1%` does not, because it makes the
+/// device fail a share of its operations.
 pub(super) fn is_one(verb: &str, rest: &[&str]) -> bool {
     match verb {
         "error" => rest.first().is_some_and(|word| word.starts_with('E')),

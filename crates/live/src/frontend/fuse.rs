@@ -37,13 +37,12 @@ const STATUS_NAME: &str = "status.json";
 /// Inode of the status file. The folder has inode 1, and volumes have inodes from [`FIRST`] on.
 const STATUS: u64 = 2;
 const FIRST: u64 = 3;
-/// Maximum size of one request from the kernel, bytes. The next constant, [`REQUESTS_MAX`], limits the number
-/// of requests at a time.
+/// Maximum size of one request from the kernel, bytes. [`REQUESTS_MAX`] limits the number of requests in flight.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const REQUESTS_MAX: u16 = 1024;
 /// Maximum length of one operation, bytes: longer zeroing and trimming requests are split.
 const PIECE_BYTES: u64 = 1 << 30;
-/// Maximum number of extents that one step of a search for the next data or hole reads.
+/// Maximum number of extents read per step when searching for the next data or hole.
 const EXTENTS_MAX: usize = 64;
 
 /// A pending reply to the kernel.

@@ -240,8 +240,8 @@ impl Session for Client {
     }
 }
 
-/// Converts an NBD command to an operation; `None` for a command without one, such as a block status request or a
-/// disconnect.
+/// Converts an NBD command to an operation; `None` for a command that is not an operation, such as a block status
+/// request or a disconnect.
 pub fn operation(command: &Command) -> Option<Op> {
     let kind = match command.kind {
         Kind::Flush => return Some(Op::FLUSH),

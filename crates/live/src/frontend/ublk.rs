@@ -1,9 +1,9 @@
 //! The ublk frontend: each volume is a block device of this kernel, `/dev/ublkbN`. Needs Linux 6.5 or newer with the
 //! module `ublk_drv`, and a user who may open `/dev/ublk-control`.
 //!
-//! A volume has one thread, which takes requests from the kernel's queue and submits them to the machine. The thread
-//! that advances the machine puts completions into that thread's mailbox and signals its eventfd, because the kernel
-//! accepts answers from that thread alone. Data is transferred by `pread` and `pwrite` on the character device
+//! A volume has one queue thread, which takes requests from the kernel's queue and submits them to the machine. The
+//! kernel accepts answers from the queue thread only, so the thread that advances the machine puts completions into the
+//! queue thread's mailbox and signals its eventfd. Data is transferred by `pread` and `pwrite` on the character device
 //! (`UBLK_F_USER_COPY`), so only the table of requests is shared with the kernel.
 //!
 //! | module | what it is |
@@ -100,8 +100,8 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Some(mut device) = self.device.take() else { return };
-        // The kernel waits for operations in flight while the poller still runs. Then the queue's thread gets back
-        // every pending fetch, and ends.
+        // `stop` waits for operations in flight, while the poller still runs. Then the kernel returns every pending
+        // fetch to the queue's thread, which ends.
         let _ = device.stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,12 +1,12 @@
-//! Old content of ranges that were overwritten since a fault's command, for stale reads.
+//! Old content of ranges that were overwritten since a fault was injected, for stale reads.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Maximum amount of old content that is kept, bytes. Ranges overwritten after it is reached are read correctly.
+/// Maximum amount of old content that is kept, bytes. Ranges overwritten beyond this limit are read correctly.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-/// Old content of a part of a read's range, from before the fault's command.
+/// Content that a part of a read's range had before the fault was injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Older {
     /// Start of the part, bytes from the start of the read.
@@ -23,7 +23,7 @@ impl Older {
     }
 }
 
-/// Content of ranges of a volume from before they were first overwritten since the fault's command.
+/// For each range overwritten since the fault was injected: the content before the first overwrite.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BeforeImages {
     /// Content by offset, without overlaps.
@@ -32,8 +32,8 @@ pub(super) struct BeforeImages {
 }
 
 impl BeforeImages {
-    /// Saves the present content of a range that is about to change, except for parts that are already saved. `read`
-    /// returns false if the content can't be read; it is then not saved.
+    /// Saves the present content of a range that is about to change, except for parts that are already saved. If `read`
+    /// returns false, the content can't be read and is not saved.
     pub(super) fn save(
         &mut self,
         range: &Range<u64>,

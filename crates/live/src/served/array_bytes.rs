@@ -3,7 +3,7 @@
 //! This module performs the steps with the bytes, in the members' stores.
 //!
 //! A corrupt unit of a member can't be read, nor can data computed from it. This module reports the unit to the
-//! machine, whose next read of it fails and triggers its recovery.
+//! machine. The machine's next read of the unit then fails, which triggers the unit's recovery.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::{ContentEvent, PartId};
@@ -23,7 +23,7 @@ pub(super) struct Operation {
     /// Data of a write (empty if it writes zeroes), or the data that a read has received so far.
     pub bytes: Vec<u8>,
     pub len_bytes: u64,
-    /// Whether a read fails because some of its data is unreadable.
+    /// Whether the operation is a read that must fail because some of its data is unreadable.
     pub failed: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, which
 //! states the missing members and whether data is lost.
 //!
-//! A missing member's content becomes stale. `array.json` therefore lists the member from before the first write that
-//! it misses until its rebuild has ended. A server that opens the folder starts without that member. A member whose
-//! file was removed is missing too.
+//! A missing member's content becomes stale. `array.json` lists the member as missing from before the first write that
+//! the member misses until its rebuild has ended. A server that opens the folder starts without that member. A member
+//! whose file was removed is missing too.
 //!
 //! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data.
 //! Like a protected cache after a power failure, the file survives the server, and [`ArrayFolder::open`] writes its
@@ -277,8 +277,8 @@ impl ArrayFolder {
         made
     }
 
-    /// Removes the files and the folder that opening created; the stores must have removed theirs before. Called
-    /// when a server could not start.
+    /// Removes `array.json` and the folder, if opening created them. The stores must have removed their files before.
+    /// Called when a server could not start.
     pub fn remove_made(&self) {
         if self.is_new && !(0..64).any(|member| member_file(&self.path, member).exists()) {
             let _ = fs::remove_file(self.file());

@@ -1,6 +1,6 @@
-//! Attachments: the connections and open files through which a host uses a volume. When the host's power fails, they
-//! end, and all their later operations fail. When a device loses data while the host stays up, its attachments stay,
-//! but the next flush of each fails, so that no loss goes unreported.
+//! Attachments: the connections and open files through which a host uses a volume. When the host's power fails, all
+//! attachments end, and later operations through them fail. When a device loses data while the host stays up, the
+//! volume's attachments stay, but the next flush through each fails, so that no loss goes unreported.
 
 use super::{Live, Sink};
 use iodyno_units::{IoError, Op, OpKind};
@@ -74,8 +74,8 @@ impl Losses {
         self.lines.push(Arc::downgrade(line));
     }
 
-    /// Error of an operation if the client's attachment has ended, or if it is a flush after a data loss; `None`
-    /// if the operation may proceed.
+    /// Error that the operation must return, because the client's attachment has ended or because the operation is the
+    /// first flush after a data loss. `None` if the operation may proceed.
     pub(super) fn refuse(&self, attached: &Attached, op: &Op) -> Option<IoError> {
         if attached.power_failures != self.power_failures {
             return Some(IoError::Io);

@@ -9,7 +9,7 @@ impl<S: Sink> Live<S> {
     /// Injects a fault at a volume's interface now. Its duration and delays are in simulated time.
     pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
         let mut inner = self.lock();
-        // Not before what the record has already.
+        // Not earlier than the last input in the record.
         let at_ns = self.machine_ns(self.now_ns()).max(inner.machine.now_ns());
         inner.interface_faults[volume as usize].add(at_ns, fault);
         if let Some(recorder) = &mut inner.recorder {
@@ -33,9 +33,9 @@ impl<S: Sink> Live<S> {
 }
 
 impl<S: Sink> Inner<S> {
-    /// Applies the fault at the interface that applies to a request, if any: fails the request, changes its operation,
-    /// or sets `instead`, the bytes to store in place of the write's own. `size_bytes` is the volume's size. Returns a
-    /// fault that must be applied at completion.
+    /// Applies the interface fault that affects a request, if any. The fault fails the request, changes `op`, or sets
+    /// `instead`: the bytes to store in place of the write's data. Returns a fault that must be applied at completion.
+    /// `size_bytes` is the volume's size.
     pub(super) fn meets_fault(
         &mut self,
         now_ns: u64,
@@ -69,8 +69,8 @@ impl<S: Sink> Inner<S> {
     }
 
     /// Bytes that a lost or torn write stores: the first `kept_bytes` of its own data, then the volume's present
-    /// content. `None` if that content is unknown, because the volume is not a single device or can't be read; the
-    /// write is then stored whole.
+    /// content. `None` if that content is unknown, because the volume is not a single device or can't be read. The
+    /// write's own data is then stored in full.
     fn stored_instead(
         &mut self,
         volume: u32,

@@ -49,8 +49,8 @@ impl<S: Sink> Live<S> {
         self.limits[volume as usize].full.store(full, Ordering::Relaxed);
     }
 
-    /// Error of an operation that exceeds the volume's size, or needs space on a full volume; `None` if it may be
-    /// submitted.
+    /// Error that an operation must return because it exceeds the volume's size, or needs space on a full volume.
+    /// `None` if it may be submitted.
     pub(super) fn refuses(&self, inner: &Inner<S>, volume: u32, op: &Op) -> Option<IoError> {
         let end_bytes = op.offset_bytes.saturating_add(u64::from(op.len_bytes));
         if end_bytes > self.size_bytes(volume) {

@@ -1,5 +1,5 @@
-//! Operations in the machine, with their bytes, which are accepted at submission and moved by the machine's content
-//! events. Uses only the machine's time.
+//! Operations in the machine, and their bytes. Bytes are accepted when an operation is submitted; the machine's content
+//! events then move them. This module knows simulated time only.
 
 use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;
@@ -19,8 +19,7 @@ use iodyno_units::{IoError, Op, OpKind};
 pub(super) const NUMBER_BITS: u32 = 20;
 pub(super) const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Lower bound of `stranded_bytes_max`, bytes. It applies if the volume's cache is smaller or its size is
-/// unknown.
+/// Lower bound of `stranded_bytes_max`, bytes. It applies if the volume's cache is smaller or of unknown size.
 const STRANDED_BYTES_MIN: u64 = 1 << 20;
 
 /// An outstanding operation on the emulated machine.
@@ -253,7 +252,7 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Marks a member's unit as corrupt, so that the machine can't read it and its array recovers it.
+    /// Marks a member's unit as corrupt: the machine's reads of the unit then fail, and the array recovers it.
     fn is_corrupt(&mut self, part: PartId, unit: u64) {
         self.counts[self.volume_of[part.index()]].corruptions_found += 1;
         if part.index() >= self.devices {
@@ -312,8 +311,8 @@ impl<S: Sink> Inner<S> {
         failed
     }
 
-    /// Error of an operation because the host's file system refused to write earlier data of the volume, which is kept
-    /// in memory. `None` if the operation may be submitted.
+    /// Error that an operation must return because the volume has stranded bytes: the host's file system refused to
+    /// write them, and they are kept in memory. `None` if the operation may be submitted.
     pub(super) fn backing_refuses(&mut self, volume: u32, op: &Op) -> Option<IoError> {
         let (root, volume) = (self.root(volume), volume as usize);
         if root >= self.devices {
@@ -325,8 +324,8 @@ impl<S: Sink> Inner<S> {
         refused.map(|why| IoError::from(&why))
     }
 
-    /// Like [`Self::backing_refuses`], for an array. All operations that change data fail while any member has refused
-    /// data.
+    /// Like [`Self::backing_refuses`], for an array. While any member has stranded bytes, all operations that change
+    /// data fail.
     fn members_refuse(&mut self, volume: usize, op: &Op) -> Option<IoError> {
         if self.stores.is_empty() || matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;
@@ -425,7 +424,7 @@ impl<S: Sink> Inner<S> {
     }
 }
 
-/// Describes a slow operation.
+/// Builds the [`SlowOp`] of an operation, with the faults now in effect.
 #[cold]
 fn slow_op<S>(
     machine: &Machine,

@@ -9,7 +9,7 @@ use iodyno_emulate::{Fault, PartId};
 
 impl<S: Sink> Inner<S> {
     /// Returns what each volume lost through a fault. `failed_before` has each volume's count of failed operations
-    /// before the fault. If the host stays up, each data loss makes the next flushes of the volume fail.
+    /// before the fault. If a volume lost data while the host stayed up, the next flush of each of its clients fails.
     pub(super) fn take_losses(&mut self, fault: &Fault, failed_before: &[u64]) -> Vec<Taken> {
         let Self { counts, stores, machine, losses, .. } = self;
         let system = machine.system();

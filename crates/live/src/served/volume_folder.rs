@@ -115,7 +115,7 @@ impl VolumeFolder {
         Ok(())
     }
 
-    /// Opens the folder of an array whose members are arrays or volumes behind adapters.
+    /// Opens the folder of an array whose members are not devices but, for instance, arrays.
     fn open_branches(
         &mut self,
         path: &Path,

@@ -120,7 +120,7 @@ fn of_kind(counts: &mut Counts, kind: usize, unix_ns: impl Fn(u64) -> u64) -> Ki
     }
 }
 
-/// Labels of an exemplar.
+/// Labels of a slow operation as an exemplar: offset, length, and the faults in effect.
 fn labels_of(slow: &SlowOp) -> String {
     let [offset, length] = [slow.offset_bytes, slow.len_bytes.into()].map(|n| n.to_string());
     let faults = ["slow", "delay", "interface"].into_iter().zip(slow.faults);

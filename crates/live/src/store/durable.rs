@@ -68,8 +68,8 @@ pub(super) struct Durable {
     /// Ranges of zeroes that the host refused to write, as start → (end, error). Refused data in `units` takes
     /// precedence. Ranges do not overlap.
     zeroes: BTreeMap<u64, (u64, WriteError)>,
-    /// Number of writes that the host refused and of partial writes to corrupt units, since the last
-    /// [`Self::take_refusals`].
+    /// Number of writes, since the last [`Self::take_refusals`], that the host refused or that covered only a part of a
+    /// corrupt unit.
     refusals: u64,
     /// Error of an already acknowledged write to a part of a corrupt unit, kept for the next flush to return.
     late: Option<WriteError>,
@@ -85,7 +85,7 @@ impl Durable {
         Self { base, units, zeroes, refusals: 0, late: None, holes_for_zeroes, hole: 0..0 }
     }
 
-    /// Whether the base has all durable content, because no data that the host refused waits in memory.
+    /// Whether no refused data waits in memory, so that the base has all durable content.
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.units.is_empty() && self.zeroes.is_empty()
@@ -122,8 +122,7 @@ impl Durable {
         self.late.take().map_or(Ok(()), Err)
     }
 
-    /// Numbers of the units with refused data in memory, in ascending order. Refused ranges of zeroes are not
-    /// included.
+    /// Units with refused data in memory, in ascending order. Refused ranges of zeroes are not included.
     pub(super) fn units(&self) -> impl Iterator<Item = u64> {
         self.units.keys().copied()
     }
@@ -268,7 +267,7 @@ impl Durable {
         })
     }
 
-    /// Keeps data that the host refused to write in memory, where reads find it. Data for a corrupt unit is
+    /// Keeps in memory the data that the host refused to write, so that reads find it. Data for a corrupt unit is
     /// instead written with [`Base::write_beneath`], and the unit stays corrupt.
     fn refused(&mut self, part: Part, bytes: &[u8], why: WriteError) -> WriteError {
         self.refusals += 1;
@@ -328,8 +327,8 @@ impl Durable {
         }
     }
 
-    /// Retries the write of a unit that the host refused. If the unit has become corrupt, its data is written but
-    /// the unit stays corrupt; the error is returned by this call and by the next flush.
+    /// Retries to write the refused data of a unit. If the unit has become corrupt, the data is written but the unit
+    /// stays corrupt; this call and the next flush return the error.
     fn land(&mut self, unit: u64) -> Result<(), WriteError> {
         let Some(stranded) = self.units.get(&unit) else { return Ok(()) };
         let all = self.bytes_of(unit);
@@ -367,9 +366,9 @@ impl Durable {
         }
     }
 
-    /// Retries all writes that the host refused in a range of units, and continues after an error. A range of
-    /// zeroes is retried whole, even beyond `units`. If there are several errors, the error of a corrupt unit is
-    /// returned, because it is not retried.
+    /// Retries all refused writes in a range of units, and continues after an error. A range of zeroes is retried
+    /// whole, even beyond `units`. The error of a corrupt unit takes precedence over others, because its data is not
+    /// retried again.
     pub(super) fn settle(&mut self, units: &Range<u64>) -> Result<(), WriteError> {
         self.hole = 0..0;
         if self.is_clear() {
@@ -404,8 +403,8 @@ impl Durable {
         corrupt.and(outcome)
     }
 
-    /// Retries the writes that the host refused, until it refuses one of them again; [`Self::settle`] would continue.
-    /// Skips corrupt units. Returns true if the host refused none again.
+    /// Retries the refused writes, but unlike [`Self::settle`] stops when the host refuses one again. Skips corrupt
+    /// units. Returns true if the host refused none.
     pub(super) fn settle_some(&mut self) -> bool {
         let zeroes: Vec<Range<u64>> = self.zeroes_in(&(0..u64::MAX)).map(|z| z.0).collect();
         let ranges = zeroes.into_iter().chain(self.units().map(|unit| unit..unit + 1));

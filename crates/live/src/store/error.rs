@@ -114,7 +114,7 @@ impl From<&WriteError> for IoError {
     }
 }
 
-/// Converts the error of a read-modify-write's read to a write error.
+/// Converts the error of the read in a read-modify-write.
 impl From<ReadError> for WriteError {
     fn from(e: ReadError) -> Self {
         match e {
@@ -155,7 +155,6 @@ pub enum OpenError {
     /// The file's size differs from the volume's.
     #[error("{}: the file has {found_bytes} bytes, but the volume has {wanted_bytes}: the file belongs to another device; name another file, or serve the file itself with --image", path.display())]
     Size {
-        /// Path of the file with the wrong size.
         path: PathBuf,
         /// Size of the file, bytes.
         found_bytes: u64,
@@ -168,7 +167,6 @@ pub enum OpenError {
         path.display()
     )]
     TooLarge {
-        /// Path of the volume's file.
         path: PathBuf,
         /// Size of the volume, bytes.
         wanted_bytes: u64,
@@ -176,7 +174,6 @@ pub enum OpenError {
     /// The volume's checksum file is damaged, or is another kind of file.
     #[error("{}: {why}: if you move this file away, existing data is served without checksums until it is rewritten", path.display())]
     Sums {
-        /// Path of the checksum file.
         path: PathBuf,
         /// Description of the checksum file's defect.
         why: String,

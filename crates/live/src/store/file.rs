@@ -1,5 +1,5 @@
-//! A volume's bytes in a sparse file at the same offsets, so that it can be mounted through a loop device. A checksum
-//! file lies next to it.
+//! A volume's bytes in a sparse file, at the same offsets, so that the file can be mounted through a loop device. A
+//! checksum file lies next to it.
 //!
 //! Every write is in the page cache before it returns, so a killed server loses nothing. A crash of the host may lose
 //! data unless `sync` was called. Units of which only the sum reached the disk then read as corrupt. Each mebibyte
@@ -8,10 +8,10 @@
 //! # Writes that the host refuses or cuts short
 //! - Each 512-byte sector has the old or the new content, and the unit's sum is set to match. A corrupt unit that was
 //!   not changed stays corrupt. The unit in which the write ended always gets a matching sum, because the store can't
-//!   tell whether its rest was corrupt.
-//! - If the sums can't be written either, the unit is *doubtful*. This server accepts it with either sum or, if the
-//!   write ended within it, with any sum. The right sum is written before a generation is closed. If the server is
-//!   killed earlier, the unit may read as corrupt.
+//!   tell whether the rest of this unit was corrupt.
+//! - If the sums can't be written either, the unit is *doubtful*. This server accepts it with the old or the new sum
+//!   or, if the write ended within it, with any content. The right sum is written before the generation is closed. If
+//!   the server is killed earlier, the unit may read as corrupt.
 
 mod repair;
 
@@ -416,8 +416,8 @@ impl File {
     }
 }
 
-/// Opens the checksum file of a locked data file, and sets the data file's size if it is new. The size is set
-/// last, so that a killed server does not leave a full-sized file with checksums of an earlier one.
+/// Opens the checksum file of a locked data file. If the data file is new, sets its size last, so that a killed server
+/// does not leave a full-sized data file with checksums of an earlier one.
 fn open_sums(
     path: &Path,
     data: &std::fs::File,

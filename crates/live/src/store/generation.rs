@@ -1,9 +1,9 @@
-//! Generations of writes, recorded in a file of checksums: they tell which units may still match their former
-//! checksum.
+//! Generations of writes, recorded in the checksum file: they tell which units may still match their previous checksum.
 //!
-//! A generation comprises the writes between two flushes. A closed generation is one whose writes have all completed,
-//! so its units must match their current checksum. A killed server leaves its last generation open. Later servers
-//! can't close it and record it as *in doubt*: its units may match either checksum until they are rewritten.
+//! A generation comprises the writes between two flushes. It is closed once all its writes have completed; its units
+//! must then match their current checksum. A killed server leaves its last generation open, and a unit written in it
+//! may match the current or the previous checksum. The next server records such a generation as *in doubt*, and accepts
+//! either checksum until the unit is rewritten.
 //!
 //! ```text
 //! 0      serial number: u64 (the file has two of these records; the intact one with the higher number counts)
@@ -45,7 +45,7 @@ impl Generations {
         Self { serial: 0, closed: 1, ended: true, in_doubt: vec![(1, 1)] }
     }
 
-    /// Whether a unit written in this generation may match its current or its previous checksum.
+    /// Whether a unit written in this generation may match either its current or its previous checksum.
     #[inline]
     pub(super) fn is_in_doubt(&self, generation: u64) -> bool {
         self.in_doubt.iter().any(|&(first, last)| (first..=last).contains(&generation))

@@ -221,7 +221,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether the unit is in memory.
+    /// Whether the unit is in memory; otherwise it is a hole or only in the disk image.
     fn holds(&self, unit: u64) -> bool {
         self.chunk(unit).is_some_and(|chunk| {
             let chunk = chunk.read().unwrap_or_else(PoisonError::into_inner);

@@ -11,14 +11,15 @@
 //! is served) or in a file. Each of its 4 KiB units has a checksum, which is verified at every read. The **overlay**
 //! holds data that a volatile buffer has accepted, and is lost in a power cut.
 //!
-//! The caller must pass events on at once, before it sends the acknowledgements that came with them. After a kill of
-//! the server, the file then has the content that the modelled device would have after a power cut.
+//! The caller must apply content events at once, before it acknowledges the operations that completed with them. After
+//! a kill of the server, the file then has the content that the modelled device would have after a power cut.
 //!
 //! # Host errors
 //! Bytes that the host refuses to write to the base are kept in memory above it (*stranded*, see `durable.rs`). The
 //! machine and the bytes thus never disagree.
-//! - An operation whose bytes the host refuses returns the error. Reads return its new bytes. After a kill of the
-//!   server, each of its sectors may hold the old or the new bytes, unless a flush has succeeded before.
+//! - An operation whose bytes the host refuses returns the error. Reads return the new bytes. After a kill of the
+//!   server, each sector of the operation may hold the old or the new bytes, unless a flush has succeeded before the
+//!   kill.
 //! - An operation that covers a part of a corrupt unit returns the error, too. Its bytes are written to the base, but
 //!   the unit reads as corrupt until it is rewritten whole or the injected corruption is cleared. If the operation
 //!   was already acknowledged, the next flush returns the error, once.
@@ -148,9 +149,9 @@ impl Store {
         )
     }
 
-    /// Opens or creates a store in a sparse file, whose bytes are those of the volume, with checksums in
-    /// `PATH.sums`. A disk image without checksums is accepted unverified. Delete `PATH.sums` before other
-    /// programs change the image; otherwise the changed units read as corrupt.
+    /// Opens or creates a store in a sparse file that has the volume's bytes at the same offsets; the checksums are in
+    /// `PATH.sums`. A disk image without checksums is accepted unverified. Delete `PATH.sums` before other programs
+    /// change the image; otherwise the changed units read as corrupt.
     ///
     /// # Errors
     /// The path is not a plain file, the file has another size, another server has it open, the checksums do not
@@ -299,7 +300,7 @@ impl Store {
         Ok(extents)
     }
 
-    /// Numbers of all written units, including units written with zeroes, in ascending order.
+    /// All written units by number, in ascending order, including units written with zeroes.
     ///
     /// # Errors
     /// A system call fails.

@@ -2,9 +2,9 @@
 //! accepted but that are not on the medium.
 //!
 //! A version is a part of a payload, not a merged unit: a read lays the parts over the medium's bytes in the order of
-//! acceptance. A late write of some sectors of a unit thus does not undo a newer write of others. A payload is kept
-//! whole until its write has ended, and each of its units is on the medium or superseded. The device's buffer and the
-//! operations in flight bound the memory.
+//! acceptance. A late write of some sectors of a unit thus does not undo a newer write of other sectors. A payload is
+//! kept whole until its write has ended and each of its units is on the medium or superseded. The device's buffer and
+//! the operations in flight bound the memory.
 
 use super::error::WriteError;
 use super::units::{Part, UNIT, touched};
@@ -105,7 +105,8 @@ pub(super) struct Overlay {
     accepted: u64,
     /// Writes of zeroes and trims in flight, oldest first, as indices into `payloads`.
     zeroes: Vec<u32>,
-    /// Units that a power cut, not yet processed, has torn: the version that the medium has up to a byte of the unit.
+    /// Units torn by a power cut that is not yet processed: the sequence number of the version of which the medium has
+    /// a part, and the byte at which this part ends.
     torn: HashMap<u64, (u64, usize)>,
 }
 
@@ -177,8 +178,8 @@ impl Overlay {
         &mut self.payloads[slot as usize]
     }
 
-    /// Sections of a unit that writes of zeroes and trims in flight will zero, oldest first. A trim counts only
-    /// if it covers the whole unit.
+    /// Sections of a unit that will be zeroed by the writes of zeroes and trims in flight, oldest first. A trim counts
+    /// only if it covers the whole unit.
     pub(super) fn zeroes_over(&self, unit: u64) -> impl Iterator<Item = Part> {
         let payloads = self.zeroes.iter().map(|&slot| self.payload(slot));
         payloads.filter_map(move |payload| {
@@ -260,8 +261,8 @@ impl Overlay {
         })
     }
 
-    /// Counts a unit of a write as on the medium. Returns the sequence number of its version, or `None` if the
-    /// write has no version of the unit.
+    /// Counts a unit of a write as on the medium. Returns the sequence number of the write's version of the unit, or
+    /// `None` if it has none.
     pub(super) fn lands(&mut self, unit: u64, token: u64) -> Option<u64> {
         let version = self.chain(unit).find(|v| self.payload(v.payload).token == token)?;
         let (slot, sequence) = (version.payload, version.sequence);
@@ -269,8 +270,8 @@ impl Overlay {
         Some(sequence)
     }
 
-    /// Counts the first bytes of a unit of a write, up to the byte `until`, as on the medium. Returns the sequence
-    /// number of its version, or `None` if the write has no version of the unit.
+    /// Counts the bytes below `until` of a write's unit as on the medium. Returns the sequence number of the write's
+    /// version of the unit, or `None` if it has none.
     pub(super) fn tears(&mut self, unit: u64, slot: u32, until: usize) -> Option<u64> {
         let payload = self.payload_mut(slot);
         let part = payload.part(unit);

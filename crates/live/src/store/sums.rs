@@ -75,8 +75,8 @@ fn header(capacity_bytes: u64, generations: &Generations) -> Vec<u8> {
 }
 
 impl Sums {
-    /// Opens or creates the checksum file of a volume, and returns the generations stored in it. If the data file
-    /// is new, an existing checksum file belongs to an earlier one and is discarded.
+    /// Opens or creates the checksum file of a volume, and returns the generations stored in it. If the data file is
+    /// new, an existing checksum file belongs to an earlier data file and is discarded.
     pub(super) fn open(
         path: &Path,
         capacity_bytes: u64,

@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// Numbers of the units that a byte range covers in full or in part.
+/// Units that a byte range covers in full or in part, by number.
 pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
     if len_bytes == 0 {
         return 0..0;
@@ -57,7 +57,7 @@ pub(super) fn touched(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64>
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
-/// Numbers of the units that a byte range covers completely.
+/// Units that a byte range covers in full, by number.
 pub(super) fn covered(offset_bytes: u64, len_bytes: u64) -> std::ops::Range<u64> {
     let from = offset_bytes.div_ceil(UNIT_BYTES);
     from..((offset_bytes + len_bytes) / UNIT_BYTES).max(from)

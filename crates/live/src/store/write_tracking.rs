@@ -232,8 +232,8 @@ impl Store {
         outcome.and(self.durable.write(from.offset_bytes(), bytes))
     }
 
-    /// Writes a write's section of a unit to the base. Volatile versions of the unit up to sequence number
-    /// `older` are written before it.
+    /// Writes to the base the section of a unit that a write covers. Volatile versions of the unit up to sequence
+    /// number `older` are written before it.
     fn replace(&mut self, slot: u32, unit: u64, older: u64) -> Result<(), WriteError> {
         let part = self.overlay.payload(slot).part(unit);
         let mut written = Ok(());
@@ -246,8 +246,8 @@ impl Store {
         written
     }
 
-    /// Writes the first bytes of a write's unit to the base, up to the byte `until` of the unit. Volatile versions that
-    /// were accepted before it are written up to there, too.
+    /// Writes to the base the part of a write's unit below byte `until`. Volatile versions of the unit that were
+    /// accepted before the write are written up to `until`, too.
     fn tear(&mut self, slot: u32, unit: u64, until: usize) -> Result<(), WriteError> {
         let offset = unit * UNIT_BYTES;
         if let Some(version) = self.overlay.tears(unit, slot, until)
@@ -369,7 +369,7 @@ impl Store {
         settled.and(late).and(self.base().close_generation())
     }
 
-    /// Retries writes to the backing file that failed in a range. Called before an operation that promises durability
+    /// Retries the failed writes to a range of the backing file. Called before an operation that promises durability
     /// (FUA) is acknowledged.
     ///
     /// # Errors
@@ -433,7 +433,7 @@ impl Store {
     }
 }
 
-/// Writes the section of a unit that the payload covers to the base, the durable content.
+/// Writes to the base, the durable content, the section of a unit that the payload covers.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

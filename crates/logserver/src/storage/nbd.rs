@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Timeout of an NBD request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Storage on an NBD export.
+/// Storage on an NBD export. Each request has a timeout of one minute.
 #[derive(Debug)]
 pub struct NbdStorage {
     writer: Mutex<Blocking>,

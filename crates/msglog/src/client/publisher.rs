@@ -90,8 +90,8 @@ pub struct Publisher<S, D> {
     persisted: u64,
     dropped: u64,
     reconnects: u64,
-    /// Whether the publisher has connected before. A reconnect checks the sequence number of its last message in
-    /// the log.
+    /// Whether the publisher has connected before. If so, connecting again checks the sequence number of the
+    /// publisher's last message in the log.
     was_open: bool,
     /// Start of the current failure, and the delay before the next retry; `None` if the last request succeeded.
     failing: Option<(Instant, Duration)>,
@@ -293,7 +293,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Ends the current failure, after the first connection or after progress in persisting messages.
+    /// Clears the current failure: the first connection succeeded, or more messages were persisted.
     fn goes_on(&mut self) {
         self.failing = None;
         self.has_told = false;

@@ -14,8 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Interval at which the worker asks for its next operation again while none can be issued before an operation in
-/// flight completes, ns.
+/// If no operation can be issued until another one completes, the worker asks again after this time at the latest, ns.
 const WAIT_NS: u64 = 50_000_000;
 /// Tokens of the writes of the log's description and its copy, which precede the first chunk.
 const DESCRIPTION_TOKENS: [u64; 2] = [u64::MAX - 1, u64::MAX];

@@ -50,7 +50,7 @@ pub enum Reply<'a> {
     },
     /// Start of a stream of messages, in answer to a read request.
     Stream {
-        /// Lower bound of the first message's number.
+        /// The stream's first message has this number or a higher one.
         first: u64,
     },
     /// A persisted message, as part of a stream.

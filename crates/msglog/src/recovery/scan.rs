@@ -25,8 +25,8 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    /// Evaluates the conditions at position `at`, where `header` is the valid chunk's, if any. `after_last` is an
-    /// exclusive upper bound of the last chunk's position, or 0 if unknown.
+    /// Evaluates the conditions at position `at`. `header`: of the valid chunk at this position, if there is one.
+    /// `after_last`: exclusive upper bound of the last chunk's position; 0 if unknown.
     fn conditions(&self, at: u64, header: Option<&ChunkHeader>, after_last: u64) -> Conditions {
         let Some(header) = header else { return Conditions::default() };
         let gap = self.gap.map(|(from, _)| from);

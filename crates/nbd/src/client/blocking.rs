@@ -15,7 +15,7 @@ pub struct Blocking {
     timeout: Option<Duration>,
 }
 
-/// Converts an error number from the server, which equals Linux's, to an I/O error.
+/// Converts an error number from the server to an I/O error: NBD uses Linux's numbers.
 fn os_error(errno: Errno) -> io::Error {
     io::Error::from_raw_os_error(errno.code() as i32)
 }
@@ -105,8 +105,8 @@ impl Blocking {
         self.call(kind, flags, offset_bytes, len_bytes, std::ptr::null_mut())
     }
 
-    /// Queries which parts of a range are allocated. The returned extents begin at the range's start, but may not
-    /// cover all of it.
+    /// Queries which parts of a range are allocated. The returned extents begin at the range's start, but may end
+    /// before the range does.
     pub fn block_status(
         &mut self,
         offset_bytes: u64,

@@ -30,10 +30,10 @@ use std::time::{Duration, Instant};
 /// Size of the receive buffer for replies, bytes. One receive takes everything that a server sends in one
 /// batch.
 const INPUT_BYTES: usize = 256 << 10;
-/// Remaining length from which a payload is received directly into the caller's buffer, bytes.
+/// Minimum remaining length of a payload that is received directly into the caller's buffer, bytes.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// Maximum number of bytes received after a payload that goes directly to the caller's buffer. They must be
-/// copied.
+/// Maximum number of bytes to receive into the input buffer while large reads are in flight. Payload that arrives there
+/// must be copied.
 const BETWEEN_BYTES: usize = 4096;
 
 const _: () = assert!(WINDOW_BYTES <= INPUT_BYTES);
@@ -331,7 +331,7 @@ impl Connection {
         &self.found.info
     }
 
-    /// Result of the negotiation between client and server.
+    /// Result of the negotiation: the export's properties, and what client and server agreed.
     pub fn found(&self) -> &Found {
         &self.found
     }
@@ -432,7 +432,7 @@ impl Connection {
         }
     }
 
-    /// Calls `each` with the slot of the request and the extent, for every extent in block status replies.
+    /// Calls `each` with the slot of the request and the extent, for every extent received in block status replies.
     pub fn drain_extents(&mut self, mut each: impl FnMut(u32, Extent)) {
         for (slot, extent) in self.extents.drain(..) {
             each(slot, extent);

@@ -87,7 +87,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Atomically replaces the bytes of a word from byte `skip` on, and keeps the others.
+/// Atomically replaces bytes of a word, starting at byte `skip`, and keeps the others.
 fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| {
         let mut new = old.to_ne_bytes();

@@ -27,8 +27,8 @@ use transmission::Watched;
 /// Size of the input buffer, bytes. It has space for the requests that arrive while the server handles a
 /// batch: twice 32 writes of 4 KiB.
 const INPUT_BYTES: usize = 256 << 10;
-/// Maximum number of bytes received after a payload that goes directly to its destination. If they belong to
-/// another payload, they must be copied.
+/// Maximum number of bytes to receive into the input buffer after a payload that was received directly. Bytes of
+/// another payload that arrive there must be copied.
 const BETWEEN_BYTES: usize = 4096;
 /// Number of bytes passed to TLS in one call; about the size of its buffer.
 const TLS_BYTES: usize = 64 << 10;
@@ -122,7 +122,7 @@ struct Connection<'a> {
     pipe: Pipe,
     input: Input,
     tally: Tally,
-    /// Buffer for replies of other threads, which this thread sends if TLS is used.
+    /// Replies queued by other threads, for this thread to send over TLS.
     queued: Vec<u8>,
     busy_poll: BusyPoll,
     watched: Option<Watched>,

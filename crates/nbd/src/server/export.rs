@@ -65,10 +65,9 @@ pub trait Session {
     /// thread should wake that thread here.
     fn submitted(&mut self) {}
 
-    /// Called if nothing is left to receive from the client. Returns true to check the socket again and repeat
-    /// the call, or false to sleep until the client sends something. The thread can use the call for work for
-    /// which another thread would have to be woken. Called only if a request was [deferred](Io::later), and not
-    /// with TLS.
+    /// Called if nothing is left to receive from the client. The call can do work for which another thread would have
+    /// to be woken. Returns true to check the socket again and repeat the call, or false to sleep until the client
+    /// sends something. Called only if a request was [deferred](Io::later), and not with TLS.
     ///
     /// `owed`: whether the client waits for a reply.
     fn poll(&mut self, owed: bool) -> bool {
@@ -96,8 +95,8 @@ pub trait Session {
         None
     }
 
-    /// Called if the client disconnects before a directly received payload is complete. The memory may contain
-    /// part of it.
+    /// Called if the client disconnects before a directly received payload is complete. The memory may contain part of
+    /// the payload.
     fn broken_off(&mut self, offset_bytes: u64, len_bytes: u32) {
         let _ = (offset_bytes, len_bytes);
     }

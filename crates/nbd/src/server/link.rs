@@ -5,10 +5,10 @@
 //! At most one thread sends at a time. Others append to the queue; the sender checks the queue again before it stops.
 //! No thread sends, wakes another or takes the budget's lock while it holds the queue's lock.
 //!
-//! **Memory.** The connection's limits and the [`Budget`] bound deferred requests and queued replies. While a limit
-//! is exceeded, the connection's thread reads no further request. If a buffer of more than [`KEEP_BYTES`] remains
-//! after a send, the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The
-//! sender does not trim, because it would then allocate memory for each reply to a client that reads much.
+//! **Memory.** The connection's limits and the [`Budget`] bound deferred requests and queued replies. While a limit is
+//! exceeded, the connection's thread reads no further request. If a buffer of more than [`KEEP_BYTES`] remains after a
+//! send, the acceptor [trims](Link::trim) the queue within [`TRIM_AFTER`](memory_budget::TRIM_AFTER). The sender does
+//! not trim, because each reply to a client that reads much would then need an allocation.
 
 pub(super) mod memory_budget;
 
@@ -59,8 +59,8 @@ pub(crate) struct Link {
     own_bytes: AtomicUsize,
     /// Whether the connection's thread is executing a request, and thus not waiting for its client.
     submits: AtomicBool,
-    /// Bytes sent to and received from the socket. Counted only while the connection has a grant; the budget
-    /// looks at differences.
+    /// Bytes sent to and received from the socket. Counted only while the connection has a grant: the budget checks how
+    /// much the value grows.
     moved_bytes: AtomicUsize,
     closed: AtomicBool,
 }
@@ -166,7 +166,7 @@ impl Link {
     #[inline]
     pub(crate) fn keep_own_bytes(&self, bytes: usize) {
         if self.granted() && bytes < self.own_bytes.swap(bytes, SeqCst) {
-            // The client took or sent everything that this waited for.
+            // The client took or sent everything that this thread waited for.
             self.moved(STEP_BYTES);
             self.settle();
         }
@@ -197,7 +197,7 @@ impl Link {
     }
 
     /// Whether the connection waits for its client to read or send something. `own`: whether the connection's own
-    /// thread is waiting for nothing else.
+    /// thread can be waiting for the client, because it does not wait for memory.
     pub(crate) fn waits_for_client(&self, own: bool) -> bool {
         !self.is_closed()
             && !self.submits.load(SeqCst)
@@ -264,7 +264,7 @@ impl Link {
         !queue.sending && (queue.head_sent < queue.head.len() || !queue.tail.is_empty())
     }
 
-    /// Announces that the connection's thread is about to wait; `awaits_answer` means for a reply from another
+    /// Announces that the connection's thread is about to wait. `awaits_answer`: it waits for a reply from another
     /// thread. Returns true if there are replies to send, so that the thread need not wait.
     pub(crate) fn fall_asleep(&self, awaits_answer: bool) -> bool {
         self.asleep.store(true, SeqCst);
@@ -439,7 +439,7 @@ impl Link {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// Appends the reply to a deferred request to the queue, without sending it. `write` encodes the reply.
+    /// Appends to the queue the reply to a deferred request, without sending it. `write` encodes the reply.
     pub(super) fn put(&self, command: &Command, write: impl FnOnce(Replies, &mut Vec<u8>) -> bool) {
         let replies = *self.replies.get().unwrap_or(&Replies::Simple);
         let mut queue = self.queue();

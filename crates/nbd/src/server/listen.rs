@@ -144,7 +144,7 @@ impl Listener {
     /// Opens a listening socket. Without `plain_anywhere`, refuses TCP on addresses other than loopback.
     ///
     /// # Errors
-    /// The reason for the failure.
+    /// The socket can't be created, another server listens at the path, or the path or address is refused.
     pub fn open(endpoint: &Endpoint, plain_anywhere: bool) -> Result<Self, ListenError> {
         match endpoint {
             Endpoint::Unix(path) => {

@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 /// Limits on a server's connections and memory, and its timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of connections. At the limit, a new client replaces the oldest one that is still negotiating;
-    /// without one, it is turned away.
+    /// Maximum number of connections. At the limit, a new client replaces the oldest connection that is still
+    /// negotiating. If none is negotiating, the new client is turned away.
     pub connections: u32,
     /// Timeout for a client's negotiation, including TLS.
     pub handshake: Duration,
@@ -175,7 +175,6 @@ pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 /// Configuration of an NBD server: limits, encryption and logging.
 #[derive(Clone, Default)]
 pub struct ServerConfig {
-    /// Limits on connections and memory, and timeouts.
     pub limits: Limits,
     /// Certificates. `Some` makes TLS mandatory, `None` disables it.
     pub tls: Option<ServerTls>,

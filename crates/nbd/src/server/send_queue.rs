@@ -4,14 +4,14 @@ use super::answer::{Answer, Words};
 use crate::syscalls::Span;
 use crate::wire::{self, Command, Errno, Kind, Replies};
 
-/// Size from which collected replies are sent, bytes. Large enough to spread the cost of a system call over
-/// many requests; small enough to give the client work while the next replies are made.
+/// Size at which collected replies are sent, bytes. Large enough to spread the cost of a system call over many
+/// requests; small enough to give the client work while the next replies are made.
 const FULL_BYTES: usize = 128 << 10;
 /// Maximum number of lent memory ranges in one send. Each may be preceded by a range of the queue's own
 /// bytes.
 const LENT_MAX: usize = crate::syscalls::PIECES_MAX / 2 - 1;
-/// Length from which lent memory is sent without copying, bytes. Below it, copying is cheaper than another
-/// memory range.
+/// Minimum length of lent memory that is sent without copying, bytes. Below it, copying is cheaper than another memory
+/// range.
 const LEND_BYTES_MIN: usize = 1024;
 
 struct Lent {

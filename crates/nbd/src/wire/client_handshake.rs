@@ -12,8 +12,8 @@ use super::values::{
     REP_ERR_UNKNOWN, REP_ERR_UNSUP, REP_ERROR, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
 
-/// Maximum number of replies to one option, after which the server counts as broken. A list of exports may be
-/// this long; other options have few replies.
+/// Maximum number of replies to one option; after more, the server counts as broken. A list of exports may have this
+/// many replies; other options have few.
 const REPLIES_MAX: u32 = 10_000;
 
 /// Features and export that the client requests in the negotiation.

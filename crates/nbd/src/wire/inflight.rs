@@ -71,7 +71,8 @@ struct Call {
     flags: CmdFlags,
     offset_bytes: u64,
     len_bytes: u32,
-    /// Number of times that the slot has been used. It distinguishes late replies to an earlier request.
+    /// Number of times that the slot has been used. Part of the cookie, so that a late reply to an earlier request is
+    /// recognised.
     generation: u32,
     error: Option<Errno>,
     covered: Covered,

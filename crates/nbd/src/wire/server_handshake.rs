@@ -68,7 +68,6 @@ pub struct Negotiated {
     pub meta: bool,
     /// Whether the connection uses TLS.
     pub secure: bool,
-    /// Rules by which the connection's requests are checked.
     pub rules: Rules,
 }
 

@@ -49,7 +49,7 @@ impl Export for Faulty {
 }
 
 struct Client {
-    /// Session without faults.
+    /// Session of the RAM disk itself, for requests that no fault affects.
     usual: Box<dyn Session>,
     disk: Ram,
     faults: Arc<Interface>,

@@ -64,7 +64,7 @@ pub(super) fn control_command(device: u32, address: u64, len: usize, data: u64) 
     bytes
 }
 
-/// Encodes `struct ublksrv_ctrl_dev_info` of a new device with one queue, whose number the kernel chooses.
+/// Encodes `struct ublksrv_ctrl_dev_info` of a new device with one queue. The kernel chooses the device's number.
 pub(super) fn device(depth: u16, request_bytes_max: u32) -> [u8; DEVICE_BYTES] {
     let mut bytes = [0; DEVICE_BYTES];
     bytes[0..2].copy_from_slice(&1_u16.to_ne_bytes());

@@ -1,5 +1,5 @@
-//! Commands to `/dev/ublk-control` that add, start, stop and delete devices, one at a time through a ring with wide
-//! entries.
+//! Commands to `/dev/ublk-control` that add, start, stop and delete devices. They are sent one at a time through an
+//! io_uring with 128-byte entries.
 
 use super::{DeviceFlags, abi};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -19,7 +19,7 @@ pub(super) const REQUEST_BYTES_MAX: u32 = 512 << 10;
 const TRIES: u32 = 500;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// A ublk device of the kernel.
+/// A ublk device of the kernel; dropping this value deletes the device.
 pub(super) struct Device {
     control: File,
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
@@ -74,7 +74,7 @@ impl Device {
         self.command(abi::SET_PARAMETERS, &mut parameters, 0)
     }
 
-    /// Makes the block device appear. Its queue must already be served.
+    /// Makes the block device appear. The queue's thread must already be serving requests.
     pub(super) fn start(&mut self) -> io::Result<()> {
         self.command(abi::START, &mut [], u64::from(std::process::id()))
     }

@@ -31,9 +31,9 @@ impl Doubt {
 }
 
 impl File {
-    /// Repairs the checksums of units after a failed write, to match their content; units that were corrupt
-    /// before stay corrupt. `entries` has the checksum entries of the complete write, of which `written_bytes`
-    /// bytes of data were written. The caller holds the units' lock.
+    /// After a failed write, repairs the checksums of its units to match their content; units that were corrupt before
+    /// stay corrupt. `entries` has the checksum entries for the complete write, of which `written_bytes` of data were
+    /// written. The caller holds the units' lock.
     #[cold]
     pub(super) fn resume(&self, units: &Range<u64>, written_bytes: usize, entries: &[u8]) {
         for (i, unit) in units.clone().enumerate() {
@@ -61,7 +61,7 @@ impl File {
         held(&self.doubtful).get(&unit).copied()
     }
 
-    /// Removes units from the set of units whose checksum may not match.
+    /// Marks the checksums of units as reliable: the units are no longer doubtful.
     #[cold]
     pub(super) fn trust(&self, units: &Range<u64>) {
         let mut doubtful = held(&self.doubtful);
@@ -96,8 +96,8 @@ impl File {
         }
     }
 
-    /// Marks the current generation as used before a write, and returns its number. The caller holds the lock of the
-    /// units.
+    /// Called before a write: marks the current generation as used, and returns its number. The caller holds the lock
+    /// of the units.
     #[inline]
     pub(super) fn begin_write(&self) -> io::Result<u64> {
         // In this order: a thread that sees the next generation also sees that the previous one is over.
@@ -115,8 +115,8 @@ impl File {
         Ok(generation)
     }
 
-    /// Closes the current generation of writes. From now on, older versions of its units are treated as corrupt,
-    /// also by later servers. `ended`: the server shuts down and writes nothing more.
+    /// Closes the current generation of writes. From now on, this and later servers treat older versions of its units
+    /// as corrupt. `ended`: the server shuts down and writes nothing more.
     pub(in super::super) fn close_generation(&self, ended: bool) -> Result<(), WriteError> {
         // Locked before the test: while another flush is closing a generation, it is not closed yet.
         let _closing = held(&self.closing);

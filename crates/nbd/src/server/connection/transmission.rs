@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Remaining length from which a payload is received directly into memory that the session offers, bytes.
+/// Minimum remaining length of a payload that is received directly into memory that the session offers, bytes.
 const PLACE_BYTES_MIN: usize = 16 << 10;
 /// Step in which a payload's buffer grows while its bytes arrive.
 const PAYLOAD_STEP_BYTES: usize = 1 << 20;
@@ -379,7 +379,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits until enough requests are answered and sent that the limits allow another request.
+    /// Waits until enough replies are sent that the limits allow another request.
     fn wait_below_limits(&mut self) -> Result<(), End> {
         let link = Arc::clone(&self.start.link);
         let limits = &self.start.limits;

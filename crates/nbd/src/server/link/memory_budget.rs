@@ -1,12 +1,12 @@
 //! Memory budget of all connections together: arriving payloads, unanswered requests and unsent replies.
 //!
 //! Each connection may always use its own share ([`Limits::own_bytes`](crate::server::Limits::own_bytes)), which the
-//! budget does not count. Memory beyond it needs a *grant*. While the budget is exhausted, connections with further
-//! requests wait in order. They can't deadlock: a waiting connection still sends its pending replies, and a grant
-//! shrinks as the client reads them.
+//! budget does not count. Memory beyond this share needs a *grant*. While the budget is exhausted, connections with
+//! further requests wait in order. They can't deadlock: a waiting connection still sends its pending replies, and a
+//! grant shrinks as the client reads them.
 //!
-//! A client that reads nothing would keep its grant forever. While connections wait, the server therefore ends a
-//! grant holder whose client has transferred less than one step within
+//! A client that reads nothing would keep its connection's grant forever. Therefore, while other connections wait for a
+//! grant, the server ends a connection that has one and whose client has transferred less than `STEP_BYTES` within
 //! [`Limits::stall`](crate::server::Limits::stall).
 
 use super::Link;
@@ -60,8 +60,8 @@ struct Waiter {
 struct Holder {
     link: Weak<Link>,
     bytes: usize,
-    /// Time and [`Link::moved_bytes`] at the first check that found the connection waiting for its client. `None`
-    /// if it does not wait. Restarts whenever the client has moved at least [`STEP_BYTES`].
+    /// Time of the first check that found the connection waiting for its client, and [`Link::moved_bytes`] at that
+    /// time. `None` if the connection does not wait. Restarts whenever the client has moved at least [`STEP_BYTES`].
     slow: Option<(Instant, isize)>,
     /// Whether [`Budget::end_stalled`] has ended the connection.
     ended: bool,
@@ -169,8 +169,8 @@ impl Budget {
         true
     }
 
-    /// Announces that a waiting connection begins a send in which its client may block it. Until it requests its
-    /// grant again, later connections may overtake it. It keeps its place in the line.
+    /// Announces that a waiting connection begins a send, which a slow client may block. Until the connection requests
+    /// its grant again, later connections may overtake it. It keeps its place in the line.
     pub(crate) fn step_aside(&self, link: &Link) {
         let mut state = self.state();
         if let Some(waiter) = state.waiting.iter_mut().find(|w| w.id == link.id) {
