@@ -22,8 +22,8 @@ use std::time::Duration;
 /// return by themselves before the signal.
 const WAKE_AFTER_NS: u64 = 300_000_000;
 /// Delay after which the coordinator abandons a worker stuck in a system call, ns. The delay starts at the cell's end
-/// or, if later, at the last completion of any worker. It exceeds the timeout after which a worker itself abandons its
-/// target.
+/// or, if later, at the last completion of any worker. The delay exceeds the timeout after which a worker itself
+/// abandons its target.
 const GIVE_UP_AFTER_NS: u64 = 4_600_000_000;
 
 /// Delay between waking the workers and the cell's start, ns.

@@ -26,7 +26,8 @@ impl ClockSource {
     }
 }
 
-/// A clock that is cheap to read and to copy: the processor's time stamp counter where the kernel trusts it.
+/// A clock that is cheap to read and to copy: the processor's time stamp counter where the kernel trusts it, otherwise
+/// CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     source: ClockSource,

@@ -1,8 +1,8 @@
 //! CPU time of the calling thread, its context switches and its page faults.
 //!
 //! Total CPU time comes from `CLOCK_THREAD_CPUTIME_ID`, which is always current and exact to the nanosecond. getrusage
-//! only supplies the ratio of user to kernel mode: the kernel updates its times at ticks (1 to 10 ms) and context
-//! switches, so a cell shorter than a tick would seem to cost nothing.
+//! only supplies the ratio of user to kernel mode: the kernel updates getrusage's times only at ticks (1 to 10 ms) and
+//! context switches, so a cell shorter than a tick would seem to cost nothing.
 
 use iodyno_measure::{RunDelay, Scheduling};
 use std::fs::File;

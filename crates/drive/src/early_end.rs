@@ -53,7 +53,7 @@ impl EarlyEnd {
         self.workloads.iter().any(|w| w.limits.steady.is_some())
     }
 
-    /// Records that a worker of a target has ended. Returns true if other workloads must therefore end.
+    /// Records that a worker of a target has ended. Returns true if it was the last of a workload that ends the others.
     pub(crate) fn worker_ended(&mut self, target: usize, name: &str) -> bool {
         let Some(one) = self.workloads.get_mut(target) else { return false };
         one.working = one.working.saturating_sub(1);
@@ -68,7 +68,7 @@ impl EarlyEnd {
     }
 
     /// Checks each workload for a steady state, `elapsed_ns` after the cell's start, using only values that are
-    /// complete then. Returns the targets whose workers must end.
+    /// complete by then. Returns the targets whose workers must end.
     pub(crate) fn judge(&mut self, cells: &[Cell], elapsed_ns: u64) -> Vec<usize> {
         let mut ended = Vec::new();
         for (target, (one, cell)) in self.workloads.iter_mut().zip(cells).enumerate() {

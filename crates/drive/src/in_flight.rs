@@ -16,7 +16,7 @@ pub(crate) struct Slot<T> {
     pub(crate) submitted_ns: u64,
     /// Scheduled start of the operation, ns; [`AT_SUBMISSION`] in closed loop.
     pub(crate) intended_ns: u64,
-    /// Token by which the source of the operation recognises it at completion.
+    /// Token by which the operation's source recognises the operation at completion.
     pub(crate) token: T,
 }
 
@@ -44,7 +44,6 @@ impl<T: Copy + Default> InFlight<T> {
         self.slots.len()
     }
 
-    /// Number of operations in flight.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -77,7 +76,7 @@ impl<T: Copy + Default> InFlight<T> {
         self.slots[slot as usize].submitted_ns = submitted_ns;
     }
 
-    /// Removes a completed operation and returns it, freeing its number.
+    /// Removes a completed operation and returns it. Its buffer number becomes free.
     #[inline]
     pub(crate) fn end(&mut self, slot: u32) -> Slot<T> {
         let ended = self.slots[slot as usize];
@@ -107,7 +106,7 @@ impl Share {
     /// No limits.
     pub(crate) const ALL: Self = Self { ops_max: u64::MAX, bytes_max: u64::MAX };
 
-    /// The limit that `ops` operations and `bytes` bytes issued by `source` have reached; `None`: neither limit.
+    /// The limit that a worker with `ops` operations and `bytes` bytes has reached; `None` if it has reached neither.
     #[inline]
     pub(crate) fn is_done(&self, ops: u64, bytes: u64, source: &impl Source) -> Option<Ended> {
         if ops >= self.ops_max {
@@ -130,8 +129,8 @@ impl Share {
             || self.are_bytes_used_up(bytes.saturating_add(in_flight.bytes), source)
     }
 
-    /// True if `bytes` reach the limit on bytes. Queries the source only if they seem to, because few runs limit
-    /// bytes.
+    /// True if `bytes`, without those that the source excludes from the limit, reach the limit on bytes. Queries the
+    /// source only if all `bytes` reach it, because few runs limit bytes.
     #[inline]
     fn are_bytes_used_up(&self, bytes: u64, source: &impl Source) -> bool {
         bytes >= self.bytes_max

@@ -17,7 +17,7 @@ const EVERY_NS: u64 = 1_000_000;
 /// Maximum number of iterations between two that are timestamped, in case the rate of iterations falls.
 const STRIDE_MAX: u64 = 1 << 16;
 
-/// Names, in results, of the two phases of an operation whose time is measured.
+/// Names of the two measured phases in results.
 const SUBMISSION: &str = "submission";
 const REAPING: &str = "reaping";
 
@@ -28,9 +28,9 @@ pub(crate) struct LatencyBreakdown {
     /// Number of submitting iterations until the next timestamped one. It is random, because the first iteration after
     /// a fixed time would too often follow a long iteration.
     left: u64,
-    /// Number of iterations from the first one, at `start_ns`, to the next timestamped one. Their mean duration sets
-    /// the sampling interval. A mean since the last timestamp would make the interval shorter after long iterations,
-    /// and so favour some iterations.
+    /// Number of submitting iterations from the first one, at `start_ns`, to the next timestamped one. Their mean
+    /// duration sets the sampling interval. A mean since the last timestamp would make the interval shorter after long
+    /// iterations, and so favour some iterations.
     turns: u64,
     start_ns: u64,
     rng: Generator,
@@ -72,8 +72,8 @@ impl LatencyBreakdown {
     /// Starts a breakdown at the first iteration, at `now_ns`.
     pub(crate) fn new(now_ns: u64) -> Self {
         let (submission, reaping) = (Sum::default(), Sum::default());
-        // The choice of stamped iterations has no effect on the issued operations: one stream serves every
-        // worker.
+        // The choice of timestamped iterations has no effect on the issued operations, so all workers may use the same
+        // random numbers.
         let rng = stream(0, "stamped turns", 0);
         Self { left: 1, turns: 1, start_ns: now_ns, rng, submission, reaping }
     }

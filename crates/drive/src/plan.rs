@@ -24,8 +24,8 @@ pub struct TargetPlan {
     pub align_bytes: u32,
     /// Map of the target's verifiable content; `None` if content is not verifiable, or no data is transferred.
     pub verify: Option<Arc<VerifyMap>>,
-    /// Index in [`CellSpec::beside`] of the workload on this target; `None` for the cell's main workload. A
-    /// target with several simultaneous workloads has one entry for each.
+    /// Workload on this target, as an index in [`CellSpec::beside`]; `None` for the cell's main workload. A target with
+    /// several simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
     /// Number of the target in the cell, from 0; equal in all entries for one target.
     pub number: u32,
@@ -38,7 +38,6 @@ impl TargetPlan {
         Self { name, medium, align_bytes: 512, verify: None, beside: None, number: volume }
     }
 
-    /// The engine that executes operations on the target.
     pub fn engine(&self) -> EngineKind {
         self.medium.engine()
     }
@@ -49,7 +48,7 @@ impl TargetPlan {
 pub struct CellPlan {
     /// Workload and settings of the cell: seed, limits and background workloads.
     pub cell: CellSpec,
-    /// Step of the measuring method to which the cell belongs; `None` without a method.
+    /// The cell's step in its method; `None` without a method.
     pub place: Option<Place>,
     /// Targets of the cell. Each has its own set of workers.
     pub targets: Vec<TargetPlan>,

@@ -53,8 +53,8 @@ pub struct Load {
 
 /// Number of blocks that the probe reads, and writes back if the workload writes, one at a time.
 const BLOCKS: u64 = 4;
-/// Pause between two writes of the probe. File systems and devices record the time of the last write in ticks
-/// of the kernel's clock; the first write after a tick may therefore not be executed inline.
+/// Pause between two writes of the probe. File systems and devices record the time of the last write in ticks of the
+/// kernel's clock. The first write after a tick must update that time, so it may not be executed inline.
 const TICK: Duration = Duration::from_millis(11);
 /// Maximum number of I/Os that a probe has outstanding.
 const BURST_MAX: u64 = 1024;

@@ -15,8 +15,8 @@ pub(crate) struct IntervalMessage {
     pub(crate) index: usize,
     /// Statistics of the operations completed in the interval.
     pub(crate) interval: Box<Interval>,
-    /// Time in the interval during which the worker waited for a processor, ns. Waits right after a wake-up are
-    /// excluded.
+    /// Time in the interval during which the worker waited for a processor, ns. Excludes the normal latency of
+    /// wake-ups.
     pub(crate) starved_ns: u64,
 }
 

@@ -11,9 +11,9 @@ use iodyno_units::OpKind;
 /// Cause of a latency spike: this machine itself delivered the completion late.
 const LATE: &str = "this machine, which delivered the completion late";
 
-/// Records the cause of the latency spike in each interval that has one. `by_interval` is the emulated
-/// machine's activity per interval. `late_ns` is the longest delay in delivering one of the volume's
-/// completions; it is empty in virtual time, which has no such delays.
+/// Records the cause of the latency spike in each interval that has one. `by_interval` is the emulated machine's
+/// activity per interval. `late_ns` is, per interval, the longest delay in delivering one of the volume's completions;
+/// empty in virtual time, which has no such delays.
 pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell: &mut Cell) {
     let Some(log) = &mut cell.log else { return };
     let of_volume = |usage: &'_ Snapshot| usage.volumes.get(volume as usize).cloned();
@@ -63,7 +63,7 @@ fn phases(usage: &VolumeUsage) -> Vec<(&'static str, f64)> {
     writes.map(|p| (p.name, p.total_ns as f64 / p.count.max(1) as f64)).collect()
 }
 
-/// For each phase of writes, the median over all intervals of its mean time, ns.
+/// For each phase of writes, the median of its mean times in the intervals, ns.
 fn usual_phases(all: &[VolumeUsage]) -> Vec<f64> {
     let all: Vec<_> = all.iter().map(phases).collect();
     let median = |phase: usize| {

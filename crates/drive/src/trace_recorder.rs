@@ -161,8 +161,8 @@ mod tests {
         fn completed(&mut self, _op: &Op, (): (), _outcome: Outcome, _now_ns: u64) {}
     }
 
-    /// Recorded times of two operations of a worker, issued at `start_ns` and at `start_ns + 10^9` by its loop's
-    /// nominal time.
+    /// Recorded times of two operations of a worker, issued at `start_ns` and at `start_ns + 10^9` according to the
+    /// worker's loop.
     fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>, delay_ns: u64) -> Vec<u64> {
         let (to, events) = sync_channel(1);
         let mut source = Recording::new(Reads { due_ns }, to, clock, delay_ns, 0, 0);

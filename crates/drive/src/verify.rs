@@ -105,7 +105,7 @@ impl VerifyMap {
         }
     }
 
-    /// Length of a verification unit, bytes: the block that has its own header and checksum.
+    /// Length of a verification unit (a block with its own header and checksum), bytes.
     pub fn unit_bytes(&self) -> u32 {
         self.unit_bytes as u32
     }

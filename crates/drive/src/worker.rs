@@ -126,11 +126,9 @@ pub(crate) struct Limits {
 pub(crate) struct Worker<S> {
     /// State shared by all workers of the cell.
     pub(crate) control: Arc<Control>,
-    /// Limits at which the worker ends.
     pub(crate) limits: Limits,
     /// True once the worker must end before its limits; see `early_end`.
     pub(crate) is_over: Arc<AtomicBool>,
-    /// Clock that the worker uses for all timestamps.
     pub(crate) clock: Clock,
     /// Source of the worker's operations and of their scheduled times.
     pub(crate) source: S,
@@ -140,7 +138,6 @@ pub(crate) struct Worker<S> {
     pub(crate) verify: Option<Arc<VerifyMap>>,
     /// Map of blocks that the worker wrote or read; `None` unless the run must prove that it covered all.
     pub(crate) coverage: Option<Box<Coverage>>,
-    /// Records the worker's completed operations.
     pub(crate) recorder: Recorder,
     /// Maximum number of the worker's operations in flight.
     pub(crate) slots: u32,
@@ -164,9 +161,11 @@ pub(crate) struct WorkerReport {
     pub(crate) moved_bytes: u64,
     /// Integral of the number of operations in flight over the window.
     pub(crate) outstanding_area_ns: u128,
-    /// Total time before the window of the operations in flight at its start, ns; see [`iodyno_measure::Resources`].
+    /// Summed time that the operations in flight at the window's start had already taken, ns; see
+    /// [`iodyno_measure::Resources`].
     pub(crate) carried_in_ns: i128,
-    /// Total time within the window of the operations in flight at its end, ns; see [`iodyno_measure::Resources`].
+    /// Summed time within the window of the operations that are in flight at its end, ns; see
+    /// [`iodyno_measure::Resources`].
     pub(crate) carried_out_ns: i128,
     /// Uncertainty of the completions' timestamps.
     pub(crate) stamps: StampQuality,
@@ -178,7 +177,7 @@ pub(crate) struct WorkerReport {
     pub(crate) backlog_ops: u64,
     /// Number of operations replaced by others because their blocks were in use by operations in flight.
     pub(crate) overlaps_skipped: u64,
-    /// Number of operations that should have repeated a recently used block when none had been used yet.
+    /// Number of operations that used a random address because there was no recent address to repeat yet.
     pub(crate) recent_misses: u64,
     /// Final positions of the worker's sequential cursors, for workloads that continue in the next cell.
     pub(crate) walked: Vec<u64>,

@@ -301,8 +301,8 @@ struct WorkerSetup {
 }
 
 impl WorkerSetup {
-    /// Starts the thread of a worker with this source of operations, which is recorded if the plan requests it.
-    /// The thread stores its ID.
+    /// Starts the thread of a worker with this source of operations. If the plan requests a trace, the operations are
+    /// recorded. The thread stores its ID.
     fn spawn<S: Source + 'static>(
         self,
         of_thread: Arc<AtomicI32>,
@@ -469,8 +469,8 @@ impl WorkerThreads {
         )
     }
 
-    /// Wakes workers that wait for a completion, so that they check whether to end. Excludes engines that wait in
-    /// the operation itself, which a signal could make fail.
+    /// Wakes workers that wait for a completion, so that they check whether to end. Skips workers whose engine waits in
+    /// the operation itself, because a signal could make the operation fail.
     pub(crate) fn wake(&self, plan: &CellPlan) {
         let signal = wake_signal();
         let of_target =

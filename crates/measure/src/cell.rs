@@ -29,27 +29,26 @@ pub struct CellKey {
     pub offered_iops: Option<f64>,
     /// Seed of the workload's random streams.
     pub seed: u64,
-    /// Step of the method to which the cell belongs; None without a method.
+    /// The cell's step in its method; None without a method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
-    /// Number of the repeat of the cell within its run, from 0.
+    /// Index of this repeat of the cell within its run, from 0.
     #[serde(default)]
     pub repeat: u32,
 }
 
-/// The step of a method that a cell belongs to: stage, round and grid point.
+/// A cell's step in its method: stage, round and grid point.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Place {
-    /// Number of the target to which the step belongs, if the method treats each target separately; 0 otherwise.
+    /// Index of the step's target, if the method treats each target separately; 0 otherwise.
     pub subject: u32,
-    /// Number of the stage, from 0.
+    /// Index of the stage in the method, from 0.
     pub stage: u32,
-    /// Number of the round, repetition or sample within the stage, from 0.
+    /// Index of the round, repetition or sample within the stage, from 0.
     pub round: u32,
-    /// Number of the measured point within the round, from 0.
+    /// Index of the measured point within the round, from 0.
     pub index: u32,
-    /// Purpose of the step: measurement or preparation.
     pub role: Role,
     /// Grid point: name and value of each axis as text, outermost axis first.
     pub at: Vec<(String, String)>,
@@ -66,8 +65,8 @@ pub enum Role {
     Prepare,
 }
 
-/// Returns a predicate that selects the cells to show in summaries: the merged cell of a workload that ran on
-/// several targets, otherwise every cell of the workload.
+/// Returns a predicate that selects the cells to show in summaries. For a workload that ran on several targets, it
+/// selects the merged cell; otherwise, every cell of the workload.
 pub fn representative(cells: &[Cell]) -> impl Fn(&CellKey) -> bool {
     let merged = cells.iter().filter(|cell| cell.key.is_of_all_targets());
     let merged: BTreeSet<String> = merged.map(|cell| cell.key.name.clone()).collect();
@@ -75,8 +74,8 @@ pub fn representative(cells: &[Cell]) -> impl Fn(&CellKey) -> bool {
 }
 
 impl CellKey {
-    /// Copy of the key without the seed, the repeat (in a method, the round) and the engine. It is equal for
-    /// repeats of the cell and for comparable cells of other runs.
+    /// Copy of the key without the seed, the repeat (in a method, the round) and the engine. Repeats of the cell and
+    /// comparable cells of other runs have equal copies.
     #[must_use]
     pub fn coordinates(&self) -> Self {
         let place = self.place.clone().map(|place| Place { round: 0, ..place });
@@ -94,7 +93,7 @@ impl CellKey {
         number.and_then(|number| number.parse().ok()).unwrap_or(1)
     }
 
-    /// Block size with the largest share, bytes.
+    /// Block size with the largest share of the operations, bytes; 0 if there is none.
     pub fn block_bytes(&self) -> u32 {
         self.blocks.first().map_or(0, |b| b.0)
     }
@@ -135,7 +134,7 @@ pub enum Ended {
 pub struct StampQuality {
     /// Number of engine polls that returned at least one completion.
     pub reaps: u64,
-    /// Number of completions reaped.
+    /// Number of completions that these polls returned.
     pub completions: u64,
     /// Sum of the timestamps' uncertainties over all completions that were reaped together with others, ns. The
     /// uncertainty is the time since the engine's previous poll.
@@ -201,8 +200,8 @@ pub struct RunDelay {
     pub waits: u64,
 }
 
-/// Maximum time to wake a thread on an idle machine, ns: an inter-processor interrupt and the exit from an
-/// idle state. Every I/O for which a thread sleeps takes it, so shorter waits do not point to other programs.
+/// Maximum time to wake a thread on an idle machine, ns: an inter-processor interrupt and the exit from an idle state.
+/// Every I/O that a thread sleeps for includes such a wake-up, so shorter waits are no sign of other programs.
 const WAKE_UP_NS: u64 = 20_000;
 
 impl RunDelay {
@@ -305,7 +304,6 @@ pub struct Cell {
     pub recorded: Option<Recorded>,
     /// CPU time and context switches of the workers, and operations in flight, during the window.
     pub resources: Resources,
-    /// Resolution of the completion stamps.
     pub stamps: StampQuality,
     /// Delay of submissions after their intended start, ns; None in closed loop.
     pub lateness: Option<Histogram>,

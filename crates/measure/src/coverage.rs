@@ -22,7 +22,7 @@ impl Coverage {
     /// Maximum of a block's write counter; further writes do not raise it.
     pub const TIMES_MAX: u8 = 3;
 
-    /// Creates zeroed counters for the bytes from `start_bytes` up to but not including `end_bytes`, one for each
+    /// Creates zeroed counters for the bytes from `start_bytes` up to but not including `end_bytes`, one per block of
     /// `block_bytes`. The last block may be shorter.
     ///
     /// # Panics

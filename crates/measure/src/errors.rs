@@ -61,7 +61,7 @@ impl ErrorKind {
         }
     }
 
-    /// Category of a Linux error number.
+    /// Returns the category of a Linux error number; [`Self::Other`] if it belongs to none of the others.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             5 | 52 | 61 | 84 | 121 | 110 => Self::Io, // EIO EBADE ENODATA EILSEQ EREMOTEIO ETIMEDOUT

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// Targets were purged, as far as the user had named them for destruction and they support it. The text gives the
+    /// The step purged the targets that the user had named for destruction and that support a purge. The text gives the
     /// outcome for each target.
     Purged(String),
     /// Emulated devices were created directly in the state that a fill leaves.
@@ -152,7 +152,7 @@ pub struct Evidence {
     /// Process that measured the cell; None for the merged cell, and for a run of one process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<RankEvidence>,
-    /// Longest delay of a worker's start after the start time agreed on by the ranks, ns; None for a run of one
+    /// Longest time from the start that the ranks agreed on to the actual start of a worker, ns; None for a run of one
     /// process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_late_ns: Option<u64>,
@@ -162,7 +162,7 @@ pub struct Evidence {
     /// Other workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
     /// Number of operations that should have repeated a recently read or written address, but used a random one because
-    /// none had been used yet.
+    /// there was none yet.
     pub recent_misses: u64,
     /// Number of operations skipped because another operation on the same block was in flight; 0 unless the content is
     /// verifiable.
@@ -191,8 +191,8 @@ impl Evidence {
         self.storage.as_ref().is_some_and(Storage::is_memory)
     }
 
-    /// Merges the phase times and component utilisation of another target. Of components with the same name it
-    /// keeps the busiest.
+    /// Merges the phase times and component utilisation of another target. Keeps only the busiest of the components
+    /// with the same name.
     pub fn add_usage(&mut self, other: &Self) {
         self.add_spent(&other.spent);
         for theirs in &other.busy {
@@ -243,13 +243,13 @@ pub struct StoreLevel {
     pub capacity_bytes: u64,
     /// Bytes that entered the buffer or cache during the window.
     pub taken_bytes: u64,
-    /// Bytes waiting at the start of the window that could be written out in any order; 0 if the order is fixed.
+    /// Bytes that waited at the start of the window and could be written out in any order; 0 if the order is fixed.
     pub choice_bytes: u64,
     /// Whether the fill rose in each eighth of the window, or fell in each.
     pub one_way: bool,
 }
 
-/// Another program that measured a cell, and what its files left unknown.
+/// Another program that measured a cell, and the figures that its files lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OtherTool {
@@ -309,7 +309,7 @@ pub struct Spent {
     pub count: u64,
 }
 
-/// Unit by which a phase is counted.
+/// Unit in which [`Spent::count`] counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOf {

@@ -26,7 +26,7 @@ impl TextFormat {
 
 /// Units that the name of a metric family may end with.
 const UNITS: [&str; 3] = ["seconds", "bytes", "ratio"];
-/// Upper bounds of the histogram buckets within a decade, in tenths of its lower end (10: 1.0 times).
+/// Upper bounds of the histogram buckets within a decade, in tenths of the decade's lower end: 15 means 1.5 times.
 const BOUNDS: [u64; 6] = [10, 15, 20, 30, 50, 70];
 /// Exponents of the decades, as powers of ten in ns: from 100 ns to below 10 s.
 const DECADES: std::ops::RangeInclusive<i32> = 2..=9;
@@ -55,8 +55,9 @@ pub struct Exemplars {
 }
 
 impl Exemplars {
-    /// Offers an operation as exemplar of the exported bucket of its exact latency. Each bucket keeps the slowest one.
-    /// `unix_ns` is the Unix time of the operation, `None` if unknown. `labels` returns at most 128 characters.
+    /// Offers an operation as exemplar. Its exact latency selects the exported bucket. Each bucket keeps the slowest
+    /// operation. `unix_ns` is the Unix time of the operation, `None` if unknown. `labels` returns at most 128
+    /// characters.
     pub fn offer(
         &mut self,
         latency_ns: u64,
@@ -122,8 +123,9 @@ impl Exposition {
         }
     }
 
-    /// Adds latency histograms, converted from ns to seconds. A stored bucket counts towards an exported bucket if
-    /// the stored bucket's middle, which is within 0.4 % of all its values, lies below the upper bound.
+    /// Adds latency histograms, converted from ns to seconds. A stored bucket counts towards an exported bucket if the
+    /// stored bucket's middle, which is within 0.4 % of all its values, does not exceed the exported bucket's upper
+    /// bound.
     pub fn histogram(&mut self, name: &str, help: &str, all: &[LatencySample<'_>]) {
         if all.is_empty() {
             return;
@@ -161,7 +163,8 @@ impl Exposition {
         self.text
     }
 
-    /// Writes the description of a family. OpenMetrics names the family, the older format its samples.
+    /// Writes the TYPE, UNIT and HELP lines of a family. OpenMetrics names the family in them, the older format its
+    /// samples.
     fn head(&mut self, name: &str, suffix: &str, kind: &str, help: &str) {
         let is_open = self.format == TextFormat::OpenMetrics;
         let suffix = if is_open { "" } else { suffix };

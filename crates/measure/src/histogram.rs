@@ -116,7 +116,7 @@ impl Histogram {
         Self { counts, first, count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
-    /// Frees the empty buckets at both ends. A later value outside the remaining buckets reallocates all of them.
+    /// Frees the empty buckets at both ends. A later value outside the remaining buckets reallocates every bucket.
     pub fn trim(&mut self) {
         let Range { start, end } = self.used();
         if end - start < self.counts.len() {
@@ -125,7 +125,7 @@ impl Histogram {
         }
     }
 
-    /// Moves all counts into a new trimmed histogram. This one becomes empty but keeps its buckets allocated.
+    /// Moves all counts into a new trimmed histogram. The original becomes empty but keeps its buckets allocated.
     #[must_use]
     pub fn take_trimmed(&mut self) -> Self {
         let used = self.used();
@@ -208,8 +208,8 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
-    /// Replaces the sum of all values, for rounded values whose exact sum is known, ns. Clamped to what minimum and
-    /// maximum permit.
+    /// Replaces the sum of all values, ns, if the values were recorded rounded but their exact sum is known. The sum is
+    /// clamped to what minimum and maximum permit.
     pub fn set_sum_ns(&mut self, sum_ns: u128) {
         let all = |ns: u64| u128::from(ns) * u128::from(self.count);
         if self.count > 0 {
@@ -249,7 +249,6 @@ impl Histogram {
         size_of_val(&*self.counts)
     }
 
-    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -332,7 +331,6 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Middle of the bucket, ns.
     pub fn middle_ns(&self) -> f64 {
         self.low_ns as f64 + (self.width_ns - 1) as f64 / 2.0
     }

@@ -23,13 +23,13 @@ pub struct MessageLog {
     pub chunks: u64,
     /// Number of completed flushes.
     pub flushes: u64,
-    /// Maximum number of messages that were due but not yet persisted.
+    /// Largest backlog in the window: number of messages that were due but not yet persisted.
     pub backlog_max: u64,
     /// Number of messages that were due but not persisted at the end of the window.
     pub backlog_end: u64,
     /// Time that publishers were blocked because they had reached their limit of unpersisted messages, ns.
     pub blocked_ns: u64,
-    /// Number of messages dropped by publishers that had reached their limit instead of blocking.
+    /// Number of messages that publishers dropped, instead of blocking, because they had reached their limit.
     pub dropped: u64,
     /// Number of messages read by replays.
     pub replayed: u64,
@@ -51,7 +51,7 @@ pub struct LogInterval {
     pub p99_ns: u64,
     /// Maximum time from a message's due time until it is persisted, ns.
     pub max_ns: u64,
-    /// Maximum number of messages in the interval that were due but not yet persisted.
+    /// Largest backlog in the interval: number of messages that were due but not yet persisted.
     pub backlog_max: u64,
     /// Cause of a latency spike in this interval, on emulated storage only; empty if unknown. Either the phase of the slow
     /// writes, as named by `iodyno explain`, or `flush`, plus the device's background activity. In real time, this machine
@@ -99,7 +99,7 @@ impl MessageLog {
     }
 }
 
-/// Latency, as a multiple of the median, above which a message is a spike.
+/// A message is a latency spike if its latency exceeds the median by more than this factor.
 pub const SPIKE_FACTOR: u64 = 5;
 
 /// Latency spikes in a cell's series.
@@ -112,7 +112,8 @@ pub struct Spikes {
     /// Median time between spikes, ns; None if the spikes are not regular. Regular: at least four spikes, in at most half
     /// of the intervals, and at least half of the times between spikes within 25 % of the median.
     pub every_ns: Option<u64>,
-    /// Most frequent cause of the spikes, with the number of spikes that it caused; None on real storage.
+    /// Most frequent cause of the spikes, with the number of intervals that name it; None if no cause is known, as on
+    /// real storage.
     pub cause: Option<(String, usize)>,
 }
 

@@ -17,7 +17,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Quantity {
-    /// Completed operations per second. Without a kind of operation, only those of the kinds in [`IoKinds`].
+    /// Completed operations per second. A metric that names no kind of operation counts the kinds in [`IoKinds`].
     Iops,
     /// Bytes moved per second.
     Bandwidth,
@@ -146,13 +146,12 @@ impl TryFrom<String> for Quantity {
     }
 }
 
-/// A metric of a cell: a quantity, over all kinds of operation or of one.
+/// A metric of a cell: a quantity, either over all kinds of operation or of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Metric {
     /// Kind of operation. None means all kinds: summed for rates, each separately for latencies.
     pub kind: Option<OpKind>,
-    /// Rate, throughput, or a statistic of latency.
     pub quantity: Quantity,
 }
 

@@ -42,7 +42,7 @@ pub struct RankFigures {
     pub temperature_warning_c: Option<f64>,
     /// Uncertainty of the rank's clock offset from rank 0, ns.
     pub clock_bound_ns: u64,
-    /// Longest delay with which a worker of the rank started after the agreed time, ns.
+    /// Longest time from the agreed start to the actual start of one of the rank's workers, ns.
     pub start_late_ns: u64,
     /// Number of targets that the rank measured.
     pub targets: u32,

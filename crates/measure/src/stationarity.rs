@@ -9,8 +9,8 @@ use std::ops::Range;
 
 /// Confidence level for mean rates.
 const LEVEL: f64 = 0.95;
-/// Minimum median number of operations per interval; below it an empty interval may be chance and not a
-/// stall.
+/// Minimum median number of operations per interval for the search for stalls. With fewer, an interval may be empty by
+/// chance.
 const OPS_MIN: f64 = 10.0;
 /// Minimum number of intervals in a cell for the search for stalls.
 const INTERVALS_MIN: usize = 5;
@@ -29,7 +29,7 @@ const MEDIANS_MIN: f64 = 10.0;
 /// A slow interval counts as chance if its rate is at most this number of standard deviations below the surrounding
 /// rate.
 const CHANCE_DEVIATIONS: f64 = 4.0;
-/// Number of intervals before and after a stall whose median is the surrounding rate.
+/// Number of intervals on each side of a stall. Their median rate is the surrounding rate.
 const NEIGHBOURS: usize = 6;
 /// Minimum difference between the mean rates of the window's first and last fifth for a trend, in standard
 /// errors.
@@ -83,7 +83,6 @@ pub struct Shift {
 /// A periodic variation of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swing {
-    /// Period of the swing, ns.
     pub period_ns: u64,
     /// Number of periods in the window.
     pub periods: f64,
@@ -143,7 +142,6 @@ impl Stationarity {
         (apart_ns.len() + 1 >= oscillation::PERIODS_MIN && is_regular).then_some(mean_ns as u64)
     }
 
-    /// Total duration of all stalls, ns.
     pub fn stalled_ns(&self) -> u64 {
         self.stalls.iter().map(Stall::length_ns).sum()
     }
@@ -325,7 +323,7 @@ fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     let fifth = rates.len() / 5;
     let (first, last) = (&rates[..fifth], &rates[rates.len() - fifth..]);
     let (before_iops, after_iops) = (describe::mean(first), describe::mean(last));
-    // A trend looks like noise with a long memory: a larger factor of the variance is taken for a trend.
+    // A trend looks like noise with a long memory, so the correlation may raise the variance by at most `MEMORY_MAX`.
     let noise = change::noise(rates);
     let alone = noise.variance * (1.0 - noise.rho);
     let variance = noise.long_run().min(MEMORY_MAX * alone);
@@ -338,8 +336,8 @@ fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     })
 }
 
-/// Finds a clear step between two levels and its index. The general search for breaks misses a step in a
-/// short series, because it cannot estimate the noise's correlation and assumes too much.
+/// Finds a clear step between two levels and its index. The general search for breaks misses a step in a short series,
+/// because it cannot estimate the noise's correlation there and assumes a high one.
 fn step(rates: &[f64], mean: f64) -> Option<(Shift, usize)> {
     let n = rates.len();
     let residual = |split: usize| {

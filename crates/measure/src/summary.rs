@@ -84,7 +84,6 @@ impl Latency {
 /// Rates, latencies and errors of one kind of operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSummary {
-    /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Number of completed operations of this kind; over several cells, their sum.
     pub ops: u64,
@@ -159,8 +158,8 @@ impl KindSummary {
     }
 }
 
-/// Confidence intervals of percentiles `qs` (0 to 1) of the response times of one kind of operation in `cells`; None with too
-/// few samples, or if the distribution is unknown.
+/// Confidence intervals of the response-time percentiles `qs` (0 to 1) of one kind of operation in `cells`; None with
+/// too few samples, or if the distribution is unknown.
 pub(crate) fn percentiles_within(cells: &[&Cell], kind: OpKind, qs: &[f64]) -> Vec<Option<Within>> {
     if !cells.iter().all(|cell| cell.has_distribution()) {
         return vec![None; qs.len()];

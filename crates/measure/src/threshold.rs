@@ -204,7 +204,6 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
 /// Result of comparing one figure with a threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome<'a> {
-    /// Threshold with which the figure was compared.
     pub threshold: &'a Threshold,
     /// Key of the judged cell, or of its first repeat; None if the threshold matches no cell.
     pub cell: Option<&'a CellKey>,
@@ -456,7 +455,8 @@ mod tests {
         assert_eq!(outcomes("?: max<=100us", &cells).iter().filter(|o| o.1).count(), 2);
     }
 
-    /// An outcome is close if the interval of its figure has the limit within, on either side of the figure.
+    /// An outcome is close if the limit lies within the confidence interval of its figure, on either side of the
+    /// figure.
     #[test]
     fn a_limit_within_the_interval_is_close() {
         // 40 intervals of 100 ms: rates from 900/s to 1100/s, their mean and percentiles within a few percent.

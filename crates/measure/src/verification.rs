@@ -74,8 +74,8 @@ pub struct Found {
     pub first_bytes: Vec<u64>,
 }
 
-/// Earlier or current run that wrote some of the verified content, and the number of intact units (blocks with a
-/// checksum) of that run that were read.
+/// A run, earlier or current, that wrote some of the verified content, and how many of its intact units (blocks with a
+/// checksum) were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {

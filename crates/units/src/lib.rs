@@ -1,5 +1,5 @@
 //! Basic types that all other crates share: I/O operations; sizes, times and rates with their text forms; options of
-//! emulated devices; verifiable content; and the named random streams by which a seed replays a run.
+//! emulated devices; verifiable content; and the named random streams that make a run reproducible from its seed.
 //!
 //! Units come last in names (`latency_ns`, `offset_bytes`, `rate_iops`). Inside the program a time is a `u64` of
 //! nanoseconds and a size a `u64` of bytes. Only this crate parses or prints text with units.

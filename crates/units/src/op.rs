@@ -17,7 +17,7 @@ pub enum OpKind {
 }
 
 impl OpKind {
-    /// Number of kinds of operation.
+    /// Length of arrays with one element per kind.
     pub const COUNT: usize = 5;
     /// All kinds, in the order of their index.
     pub const ALL: [Self; Self::COUNT] =
@@ -40,8 +40,8 @@ impl OpKind {
         }
     }
 
-    /// Whether operations of this kind change the content of the target. They then require permission to overwrite
-    /// it.
+    /// Whether operations of this kind change the target's content. If so, they require permission to overwrite the
+    /// target.
     pub const fn changes_content(self) -> bool {
         matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
     }
@@ -54,7 +54,6 @@ pub struct Op {
     pub offset_bytes: u64,
     /// Length, bytes; 0 for a flush.
     pub len_bytes: u32,
-    /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Whether a write must be durable when acknowledged (force unit access).
     pub fua: bool,

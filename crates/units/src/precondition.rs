@@ -16,7 +16,7 @@ pub enum Precondition {
     Sequential,
     /// Written at random addresses until the steady state.
     Random {
-        /// Block size of the random writes, bytes; `None` for that of the measured workload.
+        /// Block size of the random writes, bytes; `None`: the block size of the measured workload.
         block_bytes: Option<u32>,
     },
     /// State left by the previous measurement.
@@ -32,11 +32,11 @@ pub struct PreconditionError {
     pub help: String,
 }
 
-/// Sector size, bytes, of which the block size of preconditioning writes must be a multiple.
+/// Sector size, bytes. The block size of preconditioning writes must be a multiple of it.
 const BLOCK_STEP_BYTES: u32 = 512;
 
 impl Precondition {
-    /// Preconditions that the name of a target may contain.
+    /// Keywords accepted in the name of a target. Methods and studies accept others.
     const IN_NAMES: &[&str] = &["auto", "fresh", "sequential", "random"];
 
     /// Keyword of the precondition in the name of a target.

@@ -57,7 +57,7 @@ fn clean_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Wraps `text` in a Unicode direction isolate if it contains right-to-left letters, so that the rest of its line is
-/// not reordered. Call [`clean`] before: it would escape the isolate.
+/// not reordered. Call [`clean`] first, because it would escape the isolate's characters.
 pub fn isolated(text: String) -> String {
     if text.chars().any(is_right_to_left) { format!("\u{2068}{text}\u{2069}") } else { text }
 }

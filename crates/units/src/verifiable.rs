@@ -11,7 +11,7 @@ pub use check::{Flaw, Part, check};
 
 use crate::rng::{random_words, splitmix64};
 
-/// Sector size, bytes: the smallest atomic write of a device. A torn unit breaks at a multiple of it.
+/// Sector size, bytes: the smallest atomic write of a device. A unit can tear only at a multiple of it.
 pub const SECTOR_BYTES: usize = 512;
 /// Magic number at the start of a unit in layout version 2.
 const MAGIC_2: [u8; 8] = *b"iodynoV2";
@@ -19,16 +19,16 @@ const MAGIC_2: [u8; 8] = *b"iodynoV2";
 const MAGIC_1: [u8; 8] = *b"iodynoV1";
 const HEADER_BYTES: usize = 32;
 
-/// Identifies one write of a unit of verifiable content. Later writes compare as greater.
+/// Identifies one write to a unit of verifiable content. Later writes compare as greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WriteId {
     /// Run that wrote the unit; see [`Mark::writer`].
     pub writer: u64,
-    /// Number of the write among this writer's writes to the unit; see [`Mark::generation`].
+    /// Sequence number of the write among this writer's writes to the unit, from 1; see [`Mark::generation`].
     pub generation: u32,
 }
 
-/// Header of a unit of verifiable content, a block with its own checksum and address.
+/// Header of a unit of verifiable content. A unit is a block with its own header and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Version of the layout, 1 or 2.

@@ -127,7 +127,7 @@ impl fmt::Display for VolumeOptions {
     }
 }
 
-/// Formats a duration exactly, in the largest unit of at most a second that divides it.
+/// Formats a duration exactly, in the largest of the units s, ms, us and ns that divides it.
 fn exact_duration(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = units.into_iter().find(|(unit_ns, _)| ns.is_multiple_of(*unit_ns));

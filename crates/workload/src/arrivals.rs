@@ -48,8 +48,8 @@ impl Arrivals {
     }
 }
 
-/// Arrivals at constant intervals. Of W workers, worker w has its arrival number k at ⌊(k W + w) 10⁹ / rate⌋
-/// ns. Rounding errors don't accumulate: the period is an exact fraction, and its remainder is kept.
+/// Arrivals at constant intervals. Arrival k of worker w, one of W workers, is at ⌊(k W + w) 10⁹ / rate⌋ ns. Rounding
+/// errors don't accumulate: the period is an exact fraction, and its remainder is kept.
 #[derive(Clone, Debug)]
 struct Constant {
     now_ns: u64,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A cell to run (one measured configuration): its workload, seed, limits and initial state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSpec {
-    /// Name of the cell within the run.
+    /// Name of the cell within the run, such as `random-read`.
     pub name: String,
     /// Name of the workload, as stored with the run.
     pub workload: String,

@@ -26,8 +26,8 @@ fn saturated_option(number: Option<u64>) -> Option<u32> {
     number.map(saturated)
 }
 
-/// Defines a setter for each key. `by function` converts the value to the field's type. `in Table` also marks
-/// the table as present in the file.
+/// Defines a setter for each key. `by function` converts the value to the field's type. `in Table` also marks that
+/// table as present in the file.
 macro_rules! setters {
     ($($key:literal $name:ident($type:ty) => $($field:ident).+ $(by $fit:ident)? $(in $scope:ident)?;)*) => {
         impl Draft {$(

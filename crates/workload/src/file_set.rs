@@ -7,7 +7,6 @@ use crate::range::Edge;
 pub(crate) const MAX_EXTENT_BYTES: u64 = 128 << 20;
 /// Block size of the emulated ext4-like file system, bytes.
 pub(crate) const FS_BLOCK_BYTES: u64 = 4096;
-/// Maximum number of files in a file set.
 pub(crate) const MAX_FILES: u32 = 1 << 20;
 
 /// Files of equal size on an ext4-like file system. The workload's addresses are offsets into these files.

@@ -238,7 +238,8 @@ const fn keys_of<const N: usize>(rows: &[Row; N]) -> [Key; N] {
     keys
 }
 
-/// Keys of a workload file. Tables of a method's file have the same keys, except for the file's header.
+/// Keys of a workload file. A stage in a method's file has a table `io` with the same keys, except for the file's
+/// header.
 pub const KEYS: &[Key] = &keys_of(&ROWS);
 
 const ROWS: [Row; 26] = [

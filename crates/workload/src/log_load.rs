@@ -44,7 +44,8 @@ pub struct LogLoad {
     pub rate_per_s: Option<f64>,
     /// Number of publishers, each with its own sequence of messages.
     pub publishers: u32,
-    /// Maximum number of unpersisted messages of all publishers together; None: chosen by the log's parameters.
+    /// Maximum number of unpersisted messages of all publishers together; None, only without a rate: the log chooses a
+    /// limit from its chunk and flush settings.
     pub backlog: Option<u64>,
     /// Behaviour of publishers when the backlog of unpersisted messages is full.
     pub when_full: WhenFull,

@@ -4,7 +4,6 @@ use crate::faults::Faults;
 use crate::log_load::WhenFull;
 use crate::spec::{ArrivalKind, Content, MAX_THREADS, Percent, Spec};
 
-/// Maximum size of a message in a log, bytes.
 const MAX_MESSAGE_BYTES: u64 = 8 << 20;
 /// Maximum backlog of unpersisted messages, in messages.
 const MAX_BACKLOG: u64 = 1 << 32;

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Number of overdue operations that are counted individually. A longer backlog is extrapolated.
 const COUNTED_MAX: u64 = 1 << 20;
 
-/// Interval at which a worker that is ahead checks whether other workers have caught up, ns. It is long
-/// enough for the worker to sleep and leave its processor to them.
+/// Interval at which a worker that is ahead checks whether other workers have caught up, ns. The interval is long
+/// enough for the worker to sleep and leave its processor to the others.
 const FLOW_NS: u64 = 100_000;
 
 /// A worker may exceed its proportion by 1/`LEAD_SHARE` of all operations, and by at most [`LEAD_MAX`]

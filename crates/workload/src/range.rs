@@ -135,8 +135,8 @@ impl ActiveRange {
         )
     }
 
-    /// Whether the end of the range is a percentage of the capacity. If each worker has its own range, the last one then
-    /// ends there.
+    /// Whether the end of the range is a percentage of the capacity. If each worker has its own range, the last
+    /// worker's range then ends there.
     pub const fn ends_with_target(self) -> bool {
         !self.is_length && matches!(self.end, Edge::Share(_))
     }

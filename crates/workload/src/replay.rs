@@ -160,7 +160,7 @@ impl Replay {
         Some(rate.clamp(*RATES_IOPS.start(), *RATES_IOPS.end()))
     }
 
-    /// Largest alignment, bytes, of which every length, and every address with the offset added, is a multiple.
+    /// Largest alignment, bytes, that divides every length, and every address plus the offset.
     fn align_bytes(&self) -> u32 {
         let offset = 1_u32 << self.offset_bytes.trailing_zeros().min(30);
         self.trace.summary().align_bytes.min(offset)

@@ -27,9 +27,8 @@ const MAX_SIZES: usize = 2048;
 const MAX_WINDOW: u32 = 1 << 20;
 /// Maximum number of writes or operations between two flushes.
 const MAX_FLUSH_EVERY: u32 = 1_000_000_000;
-/// Maximum number of flushes in a burst.
 const MAX_FLUSH_BURST: u32 = 1_000_000;
-/// Maximum number of passes over the range to which a workload can be limited.
+/// Maximum of the limit on passes over the active range.
 const MAX_PASSES: f64 = 1e6;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Maximum think time, ns: an hour.

@@ -6,7 +6,7 @@ use crate::spec::{Address, Pattern, Percent, Spec, Spot};
 
 /// Number of hot spots that approximate a Zipf distribution.
 const SPOTS: usize = 60;
-/// Number of the most frequent places, each of which gets a hot spot of its own.
+/// Number of places, the most frequent ones, that get a hot spot of their own.
 const SINGLE: u64 = 16;
 
 impl Spec {

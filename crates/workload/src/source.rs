@@ -34,7 +34,6 @@ pub enum Next<T> {
 /// One operation to issue, with its due time and token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue<T> {
-    /// Kind, address, length and FUA of the operation.
     pub op: Op,
     /// Due time, ns, on the clock of `now_ns`; the start of the response time. None: due at submission.
     pub due_ns: Option<u64>,
@@ -56,7 +55,7 @@ pub enum Outcome {
 pub struct SourceEnd {
     /// Number of operations that were due before the worker's end but not issued.
     pub backlog_ops: u64,
-    /// Number of operations that should have repeated a recent address when none existed yet.
+    /// Number of operations that used a random address because there was no recent address to repeat yet.
     pub recent_misses: u64,
     /// Final positions of the sequential cursors, in units of the workload's alignment and in the order of the
     /// workload file.

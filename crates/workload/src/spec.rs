@@ -295,8 +295,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Creates a specification with the defaults of all keys except mix, blocks and addresses, which are empty.
-    /// It becomes valid only when they are set.
+    /// Creates a specification with the defaults of all keys except mix, blocks and addresses, which are empty. The
+    /// specification becomes valid only when these three are set.
     pub(crate) fn blank() -> Self {
         let mut tables: [Table; Scope::COUNT] = Default::default();
         tables[Scope::All as usize].given = true;
@@ -440,7 +440,7 @@ impl Spec {
         self.mix_order
     }
 
-    /// Bursts of flushes between the operations of all workers of the target; None without bursts.
+    /// Bursts of flushes after a number of operations of all the target's workers together; None without bursts.
     pub fn flush_bursts(&self) -> Option<FlushBursts> {
         self.flush_bursts
     }

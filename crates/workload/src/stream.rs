@@ -32,7 +32,7 @@ use ring::Ring;
 use shared::{PatternPlan, Shared};
 use weighted::Weighted;
 
-/// Maximum size of one trim of a zone that is opened: 1 GiB, as of a trim in the mix.
+/// Maximum size of one trim, bytes, when a zone is trimmed before its first write: 1 GiB, as for trims in the mix.
 const TRIM_BYTES_MAX: u64 = 1 << 30;
 
 /// Maximum number of attempts to draw a block size that fits before the end of the range.
@@ -178,7 +178,7 @@ impl Stream {
         !read_back.is_latest
     }
 
-    /// Total bytes of the reads so far that read writes back.
+    /// Total size of the read-backs so far, bytes. A read-back reads blocks that this stream wrote.
     pub(crate) fn read_back_bytes(&self) -> u64 {
         match self.path.before() {
             Path::Any(general) => general.read_back.as_ref().map_or(0, |of| of.bytes),
@@ -216,8 +216,7 @@ impl Stream {
         }
     }
 
-    /// Number of operations that should have repeated a recent address when none existed yet. They went to a
-    /// random address instead.
+    /// Number of operations that used a random address because there was no recent address to repeat yet.
     pub fn recent_misses(&self) -> u64 {
         match self.path.before() {
             Path::One(..) | Path::Mix(_) | Path::Last(_) => 0,
@@ -533,7 +532,7 @@ struct ReadBack {
     reads: bool,
     /// Whether the latest operation reads a write back.
     is_latest: bool,
-    /// Total bytes of the reads so far that read writes back.
+    /// Total size of the read-backs so far, bytes.
     bytes: u64,
 }
 

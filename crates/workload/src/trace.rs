@@ -79,7 +79,6 @@ impl Row {
 pub struct TraceOp {
     /// Time at which the operation was issued, ns from the trace's start.
     pub at_ns: u64,
-    /// Kind, address, length and FUA of the operation.
     pub op: Op,
     /// Time from issue to completion, ns; None if the trace does not have it.
     pub response_ns: Option<u64>,
@@ -266,8 +265,8 @@ impl TraceBuilder {
         Ok(number)
     }
 
-    /// Extends a file or device to the end of an operation that the trace omits. The other operations then have
-    /// the same addresses on the target as if it were included.
+    /// Extends a file or device to the end of an operation that the trace omits. The other operations then have the
+    /// same addresses on the target as if that operation were included.
     pub fn reach(&mut self, part: u16, offset_bytes: u64, len_bytes: u64) {
         let end = offset_bytes.saturating_add(len_bytes).min(END_BYTES_MAX);
         let end = end.next_multiple_of(self.align_bytes.unwrap_or(UNIT_BYTES));
@@ -367,7 +366,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Moves an operation to `at_ns`, because it was put back into its queue and issued again then. If a long
+    /// Moves an operation to `at_ns`, because it was put back into its queue and issued again at that time. If a long
     /// operation was split, all parts of it move.
     pub fn reissued(&mut self, index: usize, at_ns: u64) {
         let Some(first) = self.rows.get(index).copied().filter(|_| at_ns <= AT_NS_MAX) else {

@@ -73,7 +73,7 @@ pub(super) fn run(file: &FileMedium, seat: impl Seat) -> io::Result<()> {
     Ok(())
 }
 
-/// Linux native asynchronous I/O for one worker.
+/// The libaio engine of one worker.
 #[derive(Debug)]
 pub struct LibaioEngine<'a> {
     medium: FileMedium,

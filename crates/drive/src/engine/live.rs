@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Mailbox {
     count: AtomicUsize,
     done: Mutex<Vec<(u32, i32)>>,
-    /// Data of completed reads from an array, each with the number of the buffer to copy it to.
+    /// Data of completed reads from arrays; each entry has the number of the buffer to copy it to.
     read: Mutex<Vec<(u32, Vec<u8>)>>,
 }
 
@@ -58,8 +58,8 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(super) const ABOUT: About = About { queues: true, ..About::new("live") };
 
-/// Runs a worker on an emulated volume. `first_worker` is the number of the target's first worker in the
-/// emulated machine.
+/// Runs a worker on an emulated volume. `first_worker` is the number of the target's first worker among all workers of
+/// the emulated machine.
 pub(super) fn run(
     live: &Arc<Live<CompletionHandle>>,
     volume: u32,

@@ -41,7 +41,7 @@ pub struct NvmeNamespace {
     pub fd: Arc<OwnedFd>,
     /// Namespace ID (NSID) for commands to the controller.
     pub number: u32,
-    /// Size of one of the namespace's logical blocks, bytes.
+    /// Logical block size of the namespace, bytes.
     pub block_bytes: u32,
     /// Longest transfer that one command may request, bytes.
     pub transfer_bytes_max: u64,
@@ -66,7 +66,6 @@ pub enum Medium {
     /// A volume of an emulated system in virtual time. All targets of a cell are volumes of one emulated machine,
     /// because they share some of its components and so affect each other.
     Model {
-        /// Description of the emulated system.
         system: Arc<System>,
         /// Number of the volume within the system.
         volume: u32,
@@ -77,7 +76,7 @@ pub enum Medium {
         live: Arc<Live<CompletionHandle>>,
         /// Number of the volume within the machine.
         volume: u32,
-        /// Number, in the emulated machine, of the target's first worker.
+        /// Number of the target's first worker among all workers of the emulated machine.
         first_worker: u32,
     },
     /// An export of an NBD server.
@@ -97,7 +96,6 @@ impl Medium {
         }
     }
 
-    /// The engine that executes operations on this medium.
     pub const fn engine(&self) -> EngineKind {
         match self {
             Self::File(file) => file.engine.kind(),

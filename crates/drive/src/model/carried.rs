@@ -6,8 +6,8 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
-/// Maximum total capacity of the devices for which aging puts every page into the map, which takes 8 bytes per page.
-/// Larger devices have only a sample of pages in it.
+/// Up to this total capacity of the devices, aging puts every page into the map, at 8 bytes per page. Above it, the map
+/// has only a sample of the pages.
 const AGED_EXACTLY_BYTES_MAX: u64 = 16 << 30;
 
 /// An emulated machine that runs a sequence of cells, keeping its state and time from one to the next.
@@ -16,7 +16,7 @@ pub struct Carried {
     pub(super) machine: Machine,
     /// Virtual time at which the next cell starts, ns.
     pub(super) now_ns: u64,
-    /// For each volume, the numbers that its workers have in the machine.
+    /// For each volume, the machine's numbers for its workers.
     workers: Vec<Vec<u32>>,
 }
 
@@ -48,8 +48,8 @@ impl Carried {
         Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()], None)
     }
 
-    /// Creates a machine with `threads[v]` workers on volume v. One in `represent` pages of each flash device is in
-    /// its map; `None`: a fraction chosen by the device's size.
+    /// Creates a machine with `threads[v]` workers on volume v. The map of each flash device has one in `represent` of
+    /// its pages; `None`: the device's size determines the fraction.
     fn with_workers(
         system: &Arc<System>,
         seed: u64,
@@ -111,7 +111,6 @@ impl Carried {
         self.now_ns
     }
 
-    /// The emulated machine, for inspection.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }

@@ -43,7 +43,6 @@ impl DueQueue {
         (first.due_ns, first.worker as usize)
     }
 
-    /// Sets a worker's due time.
     #[inline]
     pub(super) fn set(&mut self, worker: usize, due_ns: u64) {
         let mut i = self.leaves + worker;

@@ -28,8 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 
-/// Number of simulated events between two checks of the stop flag and of the time since the last progress
-/// report.
+/// Number of simulated events between two checks. A check reads the stop flag, and reports progress if it is due.
 const EVENTS_PER_CHECK: u32 = 1024;
 
 /// Activity of the emulated machine's components during a cell.

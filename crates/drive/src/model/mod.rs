@@ -322,7 +322,7 @@ pub(crate) fn drive_cell(
     drive_carried(plan, &mut carried, stop, observer)
 }
 
-/// Runs one cell on an emulated machine that has already run others. It starts at the machine's current time,
+/// Runs one cell on an emulated machine that has already run others. The cell starts at the machine's current time,
 /// with the devices as the earlier cells left them. All cells on one machine must name the same system.
 ///
 /// # Errors

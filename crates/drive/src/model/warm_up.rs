@@ -126,8 +126,8 @@ impl WarmUp {
         None
     }
 
-    /// True if every disk's write cache has written back enough sectors, since the start or since it was filled
-    /// directly, to be in its long-run state.
+    /// True if every disk's write cache has reached its long-run state: since the start, or since it was filled
+    /// directly, it has written back enough sectors.
     fn has_turned(&self, now: &[Store]) -> bool {
         self.since.iter().zip(now).all(|(since, now)| {
             let written = now.passed_bytes.saturating_sub(since.passed_bytes) as f64
@@ -190,8 +190,8 @@ fn can_go_on(plan: &CellPlan) -> bool {
         && (0..plan.targets.len()).all(|target| is_endless(&plan.cell_on(target).spec))
 }
 
-/// Net gain of a buffer or cache, as a fraction of the bytes written to it in the same period, or of its size if none
-/// were. Negative if it empties.
+/// Net gain of a buffer or cache, as a fraction of the bytes written to it in the same period, or of its size if
+/// nothing was written. Negative if it empties.
 fn net_share(before: &Store, after: &Store) -> f64 {
     let gain = after.held_bytes as f64 - before.held_bytes as f64;
     let passed = after.passed_bytes.saturating_sub(before.passed_bytes) as f64;
@@ -274,7 +274,7 @@ fn is_skewed(spec: &Spec) -> bool {
     spec.kinds().any(|(kind, _)| is(kind))
 }
 
-/// Samples of the fill levels of buffers and caches during the window, taken after certain numbers of events.
+/// Samples of the fill levels of all buffers and caches during the window, one per `stride` calls of [`Self::look`].
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     /// Samples at the start of the window, during it and at its end; each has the fill level of every buffer and
@@ -282,7 +282,8 @@ pub(super) struct Levels {
     samples: Vec<Vec<Store>>,
     /// Virtual time of the last sample, ns.
     at_ns: u64,
-    /// Number of calls of [`Self::look`] per sample. The next field counts the calls left until the next sample.
+    /// Number of calls of [`Self::look`] per sample; doubled when half of the samples are discarded. The next field
+    /// counts the calls left until the next sample.
     stride: u32,
     left: u32,
 }
@@ -343,8 +344,8 @@ impl Levels {
     }
 }
 
-/// Fill levels of the buffers and caches that affect the workloads and received data or changed, and of burst
-/// credits that changed.
+/// Fill levels to report: those of burst credits, and of buffers and caches that affect the workloads. Omits stores
+/// that neither received data nor changed.
 pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> Vec<StoreLevel> {
     let of_one = |(first, last, one_way): &(Store, Store, bool)| StoreLevel {
         store: first.name.to_owned(),

@@ -186,7 +186,7 @@ impl<S: Source> Worker<S> {
         }
     }
 
-    /// Counts an operation that failed. It counts towards the limit on operations.
+    /// Counts a failed operation towards the limit on operations.
     #[cold]
     pub(super) fn failed(&mut self) {
         self.ops += u64::from(self.measured);

@@ -125,7 +125,7 @@ mod tests {
         misfit(zones, &spec).unwrap_or_default()
     }
 
-    /// A workload that writes with this block size and number of threads; `zones` follows `zone` in its address
+    /// A workload that writes with this block size and number of threads; `zones` has the other keys of its address
     /// pattern.
     fn writes(block: &str, threads: u32, zones: &str) -> String {
         misfit_of(&format!(

@@ -37,7 +37,7 @@ pub struct Column {
 /// Map of a target's content: the latest known write to each verification unit (a block with its own checksum).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Length of a verification unit, bytes: the block that has its own header and checksum.
+    /// Length of a verification unit (a block with its own header and checksum), bytes.
     pub unit_bytes: u32,
     /// Stamp that identifies a run that did not finish; `None` if all finished. That run may have overwritten any block
     /// whose writer is older.

@@ -3,8 +3,8 @@
 
 /// If the mean time between a worker's completions is longer than this, ns, the worker submits each operation by a
 /// separate call. It then waits for the device anyway, so the calls cost no throughput. In a batch, operations would
-/// wait for the preparation of others (on a virtual disk a quarter of their latency, and a tenth to a sixth of the
-/// throughput). Above 250,000 completions per second, batches are faster.
+/// wait until the others are prepared. On a virtual disk, this wait was a quarter of the latency and cost a tenth to a
+/// sixth of the throughput. Above 250,000 completions per second, batches are faster.
 const OWN_CALL_NS: u64 = 4_000;
 /// Number of completions after which the batch size is chosen again, as a multiple of the queue depth. A device may
 /// complete its whole queue at the same time.

@@ -42,7 +42,7 @@ pub(super) struct WorkerLoop<S: Source> {
     /// Indices of the operations queued since the last iteration. They share a submission timestamp.
     batch: Vec<u32>,
     batch_size: BatchSize,
-    /// Operation from the source that must wait for a completion, because an operation in flight uses its blocks.
+    /// Operation that is issued only after a completion, because an operation in flight uses its blocks.
     held: Option<Issue<S::Token>>,
     /// Whether the worker's source has no further operation.
     is_source_done: bool,

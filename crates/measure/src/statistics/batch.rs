@@ -60,8 +60,8 @@ pub fn mean(series: &[f64], level: f64) -> Result<BatchMean, BadInput> {
         }
         b = (b / 2).max(BATCHES_MIN);
     }
-    // Lengths differ by at most one; each batch weighs as many values as it has, as between the
-    // groups of an analysis of variance. With equal lengths this is the textbook's formula.
+    // Lengths differ by at most one; each batch is weighted by its number of values, as the groups in an analysis of
+    // variance are. With equal lengths this is the textbook's formula.
     let between: f64 = batches.iter().map(|(n, m)| n * (m - overall).powi(2)).sum();
     let variance_of_mean = between / (b - 1) as f64 / series.len() as f64;
     let t = distribution::student_quantile(f64::midpoint(1.0, level), (b - 1) as f64);

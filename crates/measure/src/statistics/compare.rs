@@ -31,7 +31,6 @@ pub struct Pair {
     pub a: Vec<f64>,
     /// One value per run of configuration B, in the same unit; all above 0.
     pub b: Vec<f64>,
-    /// Whether higher or lower values are better.
     pub better: Better,
 }
 
@@ -166,8 +165,8 @@ fn conclude(
     } else if same {
         Difference::Same
     } else {
-        // A shift as large as the half width is shown every other time; one that is larger by the 80 % point of the
-        // normal distribution, four times out of five.
+        // A shift as large as the half width is shown in half of the comparisons. It is shown in four of five if it is
+        // larger by the 80 % point of the normal distribution, in standard errors.
         let (reach, power) =
             (distribution::normal_quantile(1.0 - alpha / 2.0), distribution::normal_quantile(0.8));
         let half_width = shift.interval.map_or(f64::INFINITY, |i| i.half_width());
@@ -202,8 +201,8 @@ fn too_few(cell: &Pair, alpha: f64) -> Difference {
 /// of a double.
 const RUNS_MAX: u32 = 600;
 
-/// Number of runs per configuration needed to show a difference in one of `cells` cells, after the correction
-/// for their number; at most 600.
+/// Number of runs per configuration needed to show a difference in one of `cells` cells, after the correction for the
+/// number of cells; at most 600.
 pub fn runs_for(cells: usize, alpha: f64) -> u32 {
     let enough = |n: &u32| rank::smallest_p(*n as usize, *n as usize) * cells as f64 <= alpha;
     (2..RUNS_MAX).find(enough).unwrap_or(RUNS_MAX)
@@ -343,8 +342,8 @@ mod tests {
         assert!((c.shift_share - 0.01).abs() < 0.002 && c.interval.unwrap().contains(0.01));
     }
 
-    /// Among 56 cells without a difference, nearly always none is claimed; without the correction two or three would
-    /// be, in almost every matrix.
+    /// If none of 56 cells differs, nearly always no difference is claimed. Without the correction, two or three would
+    /// be claimed in almost every matrix.
     #[test]
     fn a_matrix_of_cells_is_corrected() {
         let mut uncorrected = 0;

@@ -30,11 +30,10 @@ pub fn normal_two_sided(z: f64) -> f64 {
     erfc(z / std::f64::consts::SQRT_2).min(1.0)
 }
 
-/// Ranks (1 = smallest) of the two of `n` independent values that enclose the `q` quantile of any
-/// distribution with a confidence of at least `level`. Let N be the number of values up to the quantile,
-/// which is binomial (n, q). The lower rank is the largest l with P(N ≤ l − 1) ≤ (1 − level)/2, the upper one
-/// the smallest u with P(N ≤ u − 1) ≥ (1 + level)/2 (David and Nagaraja, *Order Statistics*, 2003, section
-/// 7.1).
+/// Returns the ranks (1 = smallest) of two of `n` independent values, which together enclose the `q` quantile with a
+/// confidence of at least `level`, whatever the distribution. Let N be the number of values up to the quantile, which
+/// is binomial (n, q). The lower rank is the largest l with P(N ≤ l − 1) ≤ (1 − level)/2, the upper one the smallest u
+/// with P(N ≤ u − 1) ≥ (1 + level)/2 (David and Nagaraja, *Order Statistics*, 2003, section 7.1).
 ///
 /// A lower rank of 0 or an upper rank of n + 1 means that the interval is unbounded on that side, because `n`
 /// is too small.
@@ -61,8 +60,8 @@ pub struct Ranks {
     pub level: f64,
 }
 
-/// Computes the ranks from exact binomial probabilities. Each is computed from its neighbour by their ratio,
-/// starting at the most likely count, to avoid factorials and differences of large logarithms.
+/// Computes the ranks from exact binomial probabilities. Starting at the most likely count, computes each probability
+/// from its neighbour by the ratio of the two, which avoids factorials and differences of large logarithms.
 fn exact_ranks(n: u64, q: f64, tail: f64) -> Ranks {
     /// Probabilities below this fraction of the largest are skipped, since they cannot change a sum of doubles.
     const NEGLIGIBLE: f64 = 1e-20;

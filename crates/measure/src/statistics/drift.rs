@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of points in the search for breaks; longer series are first averaged down.
 const POINTS_BREAKS: usize = 600;
-/// Maximum number of points in the slope fit, whose run time grows with their square; longer series are first
-/// averaged down.
+/// Maximum number of points in the slope fit, whose run time grows with the square of this number; longer series are
+/// first averaged down.
 const POINTS_SLOPE: usize = 60;
 /// Maximum number of points in the search for a periodic swing; longer series are first averaged down.
 const POINTS_SWING: usize = 4_096;
@@ -27,9 +27,10 @@ pub struct DriftLimits {
     pub share_per_hour_max: f64,
     /// Maximum amplitude of a periodic swing, as a fraction of the level; above 0.
     pub amplitude_share_max: f64,
-    /// Minimum length of the segment after the last break, seconds.
+    /// Minimum length of the segment after the last break, seconds. A shorter one is never judged steady.
     pub length_min_s: f64,
-    /// Minimum number of periods of a swing in the segment after the last break.
+    /// Minimum length of the segment after the last break, in periods of its swing, if it swings. A shorter one is
+    /// never judged steady.
     pub periods_min: f64,
     /// Confidence level of the slope's confidence interval, 0 to 1.
     pub level: f64,
@@ -59,7 +60,7 @@ pub enum Steadiness {
     Drifting,
     /// The amplitude of a periodic swing exceeds the limit.
     Oscillating {
-        /// Period of the swing, seconds.
+        /// Time from one peak of the swing to the next, seconds.
         period_s: f64,
     },
     /// The series since the last break is too short.

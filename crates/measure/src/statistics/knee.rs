@@ -115,7 +115,7 @@ pub struct AttachedRate {
 }
 
 /// Estimates the number of devices that saturate a system, at most `all.devices`: the number at which the rate would
-/// reach that of `all`, if it grew at the rate per device of `few`. None if the rate of `few` is 0.
+/// reach that of `all`, if every device contributed as much as each device of `few`. None if the rate of `few` is 0.
 pub fn saturation(few: AttachedRate, all: AttachedRate) -> Option<f64> {
     let of_one = few.iops / f64::from(few.devices);
     (of_one > 0.0).then(|| (all.iops / of_one).min(f64::from(all.devices)))

@@ -73,7 +73,7 @@ pub fn levels(values: &[f64]) -> Vec<Level> {
     (0..starts.len()).map(level).collect()
 }
 
-/// Share of the differences, the largest ones, that the noise estimate omits: shifts and outliers may have caused them.
+/// Share of the largest differences that the noise estimate omits, because shifts and outliers may have caused them.
 const TRIMMED: f64 = 0.1;
 /// Mean square of the smallest 90 % of a standard normal variable's absolute values, divided by the mean square of all:
 /// 1 − 2 z φ(z) / 0.9 with z = 1.645, the limit of these 90 %.
@@ -197,8 +197,8 @@ mod tests {
         assert!(share_of(placed) > 0.9, "{}", share_of(placed));
     }
 
-    /// Noise alone has one level, also with the tails of Student's distribution with 3 degrees of freedom, with a drift of the
-    /// machine from run to run, and with single outliers.
+    /// Noise alone has one level, even if it has the heavy tails of Student's t with 3 degrees of freedom, if the
+    /// machine drifts from run to run, or if there are single outliers.
     #[test]
     fn noise_has_one_level() {
         let quiet = share(300, |i| {

@@ -20,8 +20,8 @@ pub(super) fn normals(rng: &mut Generator, n: usize) -> Vec<f64> {
     out
 }
 
-/// Simulates `n` values around `mean` with coefficient of variation `cv` and a correlation of neighbours of
-/// `rho` (stationary AR(1) process; 0 for independent values).
+/// Simulates `n` values around `mean` with coefficient of variation `cv` and correlation `rho` between neighbours
+/// (stationary AR(1) process; 0 for independent values).
 pub(super) fn ar1(rng: &mut Generator, n: usize, mean: f64, cv: f64, rho: f64) -> Vec<f64> {
     let shocks = normals(rng, n);
     let mut state = shocks.first().copied().unwrap_or(0.0);

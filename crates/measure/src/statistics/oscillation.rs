@@ -23,9 +23,8 @@ pub struct Oscillation {
     pub amplitude: f64,
 }
 
-/// Finds a periodic swing of evenly spaced `values` around their least-squares line; None if there is none.
-/// The run time grows with the square of their number, so average longer series down to a few thousand
-/// points.
+/// Finds a periodic swing of evenly spaced `values` around their least-squares line; None if there is none. The run
+/// time grows with the square of the number of values, so average longer series down to a few thousand points.
 pub fn oscillation(values: &[f64]) -> Option<Oscillation> {
     let n = values.len();
     let lag_max = n / PERIODS_MIN;

@@ -138,7 +138,7 @@ mod tests {
         assert!((0.93..=0.97).contains(&share), "{share}");
     }
 
-    /// Samples that occur in groups of four equal ones carry the information of a quarter of their number.
+    /// Samples in groups of four equal values carry as much information as one independent sample per group.
     #[test]
     fn correlated_samples_need_the_inflation() {
         let truth = 1e5 * (0.8 * distribution::normal_quantile(0.99)).exp();

@@ -137,8 +137,8 @@ fn shift_of(a: &[f64], b: &[f64], level: f64, difference: impl Fn(f64, f64) -> f
     Shift { shift: describe::median(&differences), interval }
 }
 
-/// Largest c with P(U ≤ c − 1) ≤ (1 − level)/2, and the confidence achieved: the c-th smallest and the c-th largest
-/// difference are the ends of the interval. 0 if there is none.
+/// Returns the largest c with P(U ≤ c − 1) ≤ (1 − level)/2, and the confidence achieved. The c-th smallest and the c-th
+/// largest difference are the ends of the interval. c is 0 if there is no interval.
 fn pairs_cut(n: usize, m: usize, level: f64) -> (usize, f64) {
     // (1 − 0.9)/2 is a little less than 1/20, which three against three runs reach exactly.
     let (tail, total) = ((1.0 - level) / 2.0 * (1.0 + 1e-9), n + m);

@@ -79,9 +79,9 @@ fn checked(runs: &[f64]) -> Result<(), BadInput> {
     all_finite("the runs", runs)
 }
 
-/// Minimum number of runs (2 or more) for a confidence interval of the mean with a half width of at most
-/// `half_width_share` of the mean, at a coefficient of variation of `variation`. None if a million runs are
-/// not enough, or an argument is out of range.
+/// Minimum number of runs (2 or more) for which the mean's confidence interval has a half width of at most
+/// `half_width_share` of the mean, if the coefficient of variation is `variation`. None if a million runs are not
+/// enough, or an argument is out of range.
 pub fn runs_needed(variation: f64, half_width_share: f64, level: f64) -> Option<u32> {
     if !(variation >= 0.0 && half_width_share > 0.0) {
         return None;

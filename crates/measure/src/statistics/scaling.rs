@@ -5,8 +5,8 @@
 //! X(n) = λ n / (1 + σ (n − 1) + κ n (n − 1))
 //! ```
 //!
-//! λ is the throughput of a single thread, device or host. σ is the serialised share of the work (contention). κ is
-//! the cost of keeping each pair in agreement (coherency), which makes throughput fall again.
+//! λ is the throughput of a single thread, device or host. σ is the serialised share of the work (contention). κ is the
+//! cost of keeping each pair of them in agreement (coherency); with κ above 0, throughput falls again at large n.
 
 use super::{BadInput, all_finite};
 use serde::{Deserialize, Serialize};

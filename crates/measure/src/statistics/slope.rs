@@ -2,12 +2,12 @@
 //! 1950; Sen, JASA 63, 1968). Stalls in up to 29 % of the points can't bend it.
 //!
 //! The confidence interval comes from a bootstrap of circular blocks of the residuals (Politis and Romano, 1992),
-//! because neighbouring points are correlated. It uses Student's t with as many degrees of freedom as there are
-//! blocks, less two for the line.
+//! because neighbouring points are correlated. The interval uses Student's t with as many degrees of freedom as there
+//! are blocks, less two for the line.
 //!
 //! In simulations (30 minutes of one value per second, correlation 0 to 0.8, averaged to 60 points), 93 % of the 95 %
-//! intervals contain the true slope; plain percentiles of the bootstrap would contain it in 88 %. With 40 points
-//! whose correlation is 0.5, it is 90 %.
+//! intervals contain the true slope; plain percentiles of the bootstrap would contain it in 88 %. With 40 points of
+//! correlation 0.5, 90 % of the intervals contain it.
 
 use super::{ConfidenceInterval, describe, distribution};
 use iodyno_units::rng;
@@ -61,9 +61,9 @@ fn from_ordered(key: i64) -> f64 {
     f64::from_bits((key ^ (((key >> 63) as u64) >> 1) as i64) as u64)
 }
 
-/// Fits a slope to evenly spaced `values` (at least 8) with a confidence interval of `level`. The run time
-/// grows with the square of their number, so average longer series down to a few hundred points. `seed` makes
-/// the bootstrap reproducible.
+/// Fits a slope to evenly spaced `values` (at least 8) with a confidence interval of `level`. The run time grows with
+/// the square of the number of values, so average longer series down to a few hundred points. `seed` makes the
+/// bootstrap reproducible.
 pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {
     let n = values.len();
     let mut scratch = Vec::with_capacity(n * n / 2);
@@ -76,8 +76,8 @@ pub fn slope(values: &[f64], level: f64, seed: u64) -> Slope {
         *r -= centre;
     }
     let block = block_length(&residuals);
-    // Subtracting the fitted mean and slope removes a share of block/n each from the variance of a block's sum, and
-    // the fit two degrees of freedom.
+    // Subtracting the fitted mean removes a share of block/n from the variance of a block's sum, and so does
+    // subtracting the fitted slope. The fit also takes two degrees of freedom.
     let taken = 2.0 + 2.0 * block as f64;
     let inflation = (n as f64 / (n as f64 - taken).max(1.0)).sqrt();
     let mut random = rng::stream(seed, "slope bootstrap", 0);

@@ -16,8 +16,8 @@ const KERNEL_ENTRY_MATTERS_NS: u64 = 20_000;
 const FILE_SYSTEM_USED_MAX: f64 = 0.9;
 /// Minimum number of interrupts for judging their distribution over processors.
 const INTERRUPTS_MIN: u64 = 10_000;
-/// Fraction of interrupts on one processor above which all are considered to be on it. The rest may precede a
-/// change of affinity.
+/// Fraction of interrupts on one processor above which all are considered to be on it. The rest may have occurred
+/// before the affinity changed.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
 /// Smallest amount discarded by other programs that is reported, as a fraction of the cell's bytes. Smaller amounts are
 /// normal for a file system, and a discard is a short command whatever its length.

@@ -81,7 +81,6 @@ pub(super) fn completeness(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Reports failed operations.
 fn failures(cell: &Cell, total: &Interval, say: &mut Say) {
     let errors = total.errors();
     if errors.total() > 0 {

@@ -11,10 +11,9 @@ const RATE_SHARE_MIN: f64 = 0.97;
 /// Backlog at the window's end, as a fraction of the due operations, above which the rate counts as missed. A
 /// stall that has just begun leaves a smaller backlog.
 const BACKLOG_SHARE_MAX: f64 = 0.01;
-/// Number of standard deviations of a Poisson process by which arrivals may fall below the offered rate by
-/// chance.
+/// Poisson arrivals count as short of the offered rate only by chance up to this number of standard deviations.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// Rate as a fraction of the generator's maximum above which a cell measures the generator.
+/// Rate, as a fraction of the generator's maximum, above which a cell measures the generator rather than the storage.
 const CEILING_SHARE_MAX: f64 = 0.8;
 /// Delay after the intended start from which a submission is late, ns.
 const LATE_NS: u64 = 1_000_000;
@@ -186,7 +185,6 @@ fn own_limits(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Describes the lateness of submissions.
 fn late_words(cell: &Cell) -> String {
     let Some(lateness) = cell.lateness.as_ref().filter(|l| l.count() > 0) else {
         return String::new();

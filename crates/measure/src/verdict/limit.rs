@@ -27,14 +27,14 @@ const DEVIATION_SHARE_MAX: f64 = 0.03;
 /// Minimum ratio of mean to shortest latency for concluding that a limiter delays some operations more than
 /// others.
 const WAIT_FACTOR_MIN: f64 = 5.0;
-/// Minimum ratio of mean to shortest latency for concluding that all operations queue for a limiter. In a
-/// device's own pipeline latencies hardly vary. The only other evidence is then a round rate.
+/// Minimum ratio of mean to shortest latency for concluding that all operations queue for a limiter. In a device's own
+/// pipeline, latencies hardly vary. Below [`WAIT_FACTOR_MIN`], a round rate is the only other evidence.
 const ALIKE_FACTOR_MIN: f64 = 1.25;
 /// Minimum number of operations in flight for a queue to exist.
 const QUEUE_OIO_MIN: f64 = 2.0;
-/// Maximum probability that a rate is this close to a round number by chance, if latencies vary widely.
+/// Maximum accepted probability of a chance match with a round number, if latencies vary widely.
 const CHANCE_MAX_WAITS: f64 = 0.02;
-/// Maximum probability that a rate is this close to a round number by chance, if latencies vary little.
+/// Maximum accepted probability of a chance match with a round number, if latencies vary little.
 const CHANCE_MAX_ALIKE: f64 = 0.008;
 /// Maximum deviation of a rate from a round number, as a fraction of that number.
 const ROUND_SHARE_MAX: f64 = 0.005;

@@ -4,7 +4,7 @@ use super::{Level, Say};
 use crate::cell::Cell;
 use iodyno_units::text::listed;
 
-/// Reports a cell that another program measured, and latencies that its files do not tell.
+/// Reports a cell that another program measured, and latencies that its files do not contain.
 pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
     let Some(tool) = &cell.evidence.other_tool else { return };
     say(

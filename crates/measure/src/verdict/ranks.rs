@@ -7,7 +7,7 @@ use iodyno_units::human;
 
 /// Maximum fraction of the window by which the starts of ranks may differ.
 const APART_SHARE_MAX: f64 = 0.01;
-/// Rate as a fraction of the median rank's rate below which a rank is a straggler.
+/// Rate, as a fraction of the median rank's rate, below which a rank is a straggler.
 const LAGS_BELOW: f64 = 0.7;
 /// Fraction of late operations from which lateness explains a rank's low rate.
 const LATE_SHARE: f64 = 0.01;

@@ -7,7 +7,7 @@ use iodyno_units::human;
 
 /// Fraction of the window spent in stalls below which they change the mean by less than the difference between runs.
 const STALLED_SHARE_MIN: f64 = 0.03;
-/// Number of stalls from which they count as normal behaviour of the target, which the mean represents.
+/// Number of stalls from which they count as normal behaviour of the target, so that the mean represents it.
 const STALLS_MANY: usize = 10;
 /// Fraction of the window spent in stalls above which they are a warning, however many there are.
 const STALLED_SHARE_MAX: f64 = 0.1;

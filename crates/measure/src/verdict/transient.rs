@@ -13,8 +13,7 @@ const FULL_SHARE: f64 = 0.95;
 /// Minimum number of times that a buffer must write out its reorderable backlog within a window, for a mean
 /// rate accurate to a few per cent.
 const TURNS_MIN: f64 = 8.0;
-/// Time after which the remaining burst credits would be spent, as a fraction of the window, below which they count as
-/// used up.
+/// Burst credits count as used up if those that remain would be spent within this fraction of the window.
 const USED_UP_SHARE: f64 = 0.01;
 
 pub(super) fn transient(cell: &Cell, say: &mut Say) {
@@ -47,7 +46,8 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Part of the names of those stores that hold burst credits. Older notebooks have it at the beginning.
+/// Text in the name of every store (buffer or cache) that holds burst credits. In older notebooks the name begins with
+/// it.
 const CREDITS: &str = "burst credits";
 
 const SKEWED: &str = "writes are skewed, but the flash started in the steady state of uniform \

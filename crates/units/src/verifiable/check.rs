@@ -15,16 +15,16 @@ pub type Part = Option<WriteId>;
 pub enum Flaw {
     /// The block is all zeroes. It was never written, or was discarded or lost.
     Zeroed,
-    /// The block has no header of verifiable content (checksum and address).
+    /// The block holds other data: nothing identifies it as verifiable content.
     Foreign {
         /// First 8 bytes of the unit.
         first_bytes: [u8; 8],
     },
     /// The block contains data that was written for another address.
     Misdirected {
-        /// Header of that content.
+        /// Header of the data that was written for another address.
         mark: Mark,
-        /// Offset of that header within the unit, bytes; above 0 if content was shifted by whole sectors.
+        /// Offset of this header within the unit, bytes; above 0 if content was shifted by whole sectors.
         at_byte: usize,
     },
     /// The block's sectors come from different writes, or some are zeroes.
@@ -99,7 +99,7 @@ impl fmt::Display for Flaw {
 impl core::error::Error for Flaw {}
 
 /// Checks one unit that was read from `offset_bytes`, and returns its header. If the unit begins with a shorter unit,
-/// all of it is checked as units of that length, and the first header is returned.
+/// the whole unit is checked as a row of units of that length, and the first header is returned.
 ///
 /// # Errors
 /// The flaw that was found. If several shorter units are flawed, the first flaw other than [`Flaw::Zeroed`] and
@@ -174,7 +174,7 @@ fn diagnose(unit: &[u8], offset_bytes: u64) -> Flaw {
         .collect();
     if let Some(parts) = sectors.iter().copied().collect::<Option<Vec<Part>>>() {
         let change = parts.iter().position(|part| *part != parts[0]);
-        // Not all sectors can be of one write: the last holds the checksum, which would be right.
+        // If all sectors came from one write, the checksum in the last one would be right.
         if let Some(change) = change {
             let (head, tail) = (parts[0], parts[change]);
             return Flaw::Torn { head, tail, at_byte: change * SECTOR_BYTES };
@@ -211,8 +211,8 @@ impl Write {
     }
 }
 
-/// Lists the writes identified in the header and at the ends of the sectors. If the header is for this address, all are
-/// trusted. Otherwise only identifiers that occur at least twice are, since that cannot happen by chance.
+/// Lists the writes identified in the header and at the ends of the sectors. If the header is for this address, all
+/// identifiers are trusted. Otherwise only those that occur at least twice are, since chance repeats none.
 fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
     let has_header = head.offset_bytes == offset_bytes
@@ -266,7 +266,7 @@ fn latest_shorter(unit: &[u8], offset_bytes: u64) -> Option<Mark> {
         let is_here = mark.offset_bytes == offset_bytes + at as u64;
         (fits && is_here && is_whole(&unit[at..at + len_bytes])).then_some(mark)
     });
-    // In version 1 the writer is a seed, and older than any stamp.
+    // In version 1 the writer is a seed, not a time: such units count as the oldest.
     let rank = |m: &Mark| (m.version, if m.version == 1 { 0 } else { m.writer }, m.generation);
     marks.max_by_key(rank)
 }

@@ -30,8 +30,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Whether the short form includes a key. It does if the key is always written, if its value differs from the
-    /// default, or if the short form includes a key of the table that is its value.
+    /// Whether the short form includes a key: the key is always written, or its value differs from the default. A table
+    /// is also included if any of its keys is.
     fn is_told(&self, row: &Row) -> bool {
         let value = (row.get)(self.spec);
         let is_told =

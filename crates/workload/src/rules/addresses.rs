@@ -9,7 +9,6 @@ use iodyno_units::{OpKind, human};
 const ZONE_BYTES_MAX: u64 = 1 << 31;
 /// Maximum number of blocks in a sequential run.
 const MAX_RUN: u64 = 1 << 40;
-/// Maximum number of interleaved streams.
 const MAX_STREAMS: u64 = 65_536;
 /// Maximum gap between sequential runs, bytes.
 const MAX_SKIP_BYTES: u64 = 1 << 50;

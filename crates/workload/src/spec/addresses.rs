@@ -42,7 +42,7 @@ pub enum Pattern {
     /// fio's normal distribution. The rank is the mean of twelve uniform draws, plus a uniform shift with a total
     /// width of `deviation`. A bijection scatters ranks over blocks.
     Normal {
-        /// Width of the shift, as a fraction of the range.
+        /// Width of the uniform shift, as a fraction of the range.
         deviation: Percent,
     },
     /// Each operation accesses the next block of a randomly chosen open zone. A full zone is closed, and another one is
@@ -55,8 +55,8 @@ pub enum Pattern {
         open: u32,
         /// Whether a zone is trimmed when it is opened, before its first write.
         trim: bool,
-        /// Writable bytes at the start of each zone of a zoned device, which a single trim resets. None: the whole
-        /// zone.
+        /// Writable bytes at the start of each zone of a zoned device; a single trim then resets a zone. None: the
+        /// whole zone is written, and it is trimmed in parts of at most 1 GiB.
         capacity_bytes: Option<u64>,
     },
     /// Consecutive blocks up to the end of the range, with one cursor per worker. If there are several sizes, a

@@ -8,14 +8,15 @@ use crate::range::Percent;
 pub struct Limits {
     /// Measured time after the ramp, ns.
     pub time_ns: Option<u64>,
-    /// Number of operations after the ramp at which the measurement ends, over all workers of the target.
+    /// The measurement ends when all workers of the target together have completed this number of operations since the
+    /// ramp.
     pub ops: Option<u64>,
-    /// Bytes moved after the ramp at which the measurement ends, over all workers of the target.
+    /// The measurement ends when all workers of the target together have moved this number of bytes since the ramp.
     pub bytes: Option<u64>,
     /// Length of the ramp (warm-up before the measurement), ns.
     pub ramp_ns: u64,
-    /// Bytes transferred after the ramp at which the measurement ends, as a multiple of the size of one worker's
-    /// active range.
+    /// The measurement ends when all workers of the target together have moved this multiple of the active range's size
+    /// since the ramp. If workers have ranges of their own, the size is that of one range.
     pub passes: Option<f64>,
     /// Delay before the ramp, ns, so that this workload starts after the other workloads of the cell.
     pub start_after_ns: u64,

@@ -27,7 +27,7 @@ struct Bursts {
 const FLUSH: u64 = 1 << 32;
 const DIRTY: u64 = 1 << 63;
 
-/// Numbers of reads and writes that all workers of a target have completed.
+/// Counts of the reads and writes that all workers of a target have completed.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Ratio {

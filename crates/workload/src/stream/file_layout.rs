@@ -1,4 +1,4 @@
-//! Maps the linear address of a file set, file after file, to an offset from the start of the active range, in
+//! Maps an address in a file set, whose files follow each other, to an offset from the start of the active range, in
 //! constant time and memory.
 //!
 //! The layout is that of ext4 with blocks of 4 KiB: flexible groups of 16 block groups of 128 MiB, each with the

@@ -7,7 +7,6 @@ use crate::spec::Spec;
 /// Properties of the target and its workers from which streams are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Capacity of the target, bytes.
     pub capacity_bytes: u64,
     /// Alignment that the device requires for addresses and lengths, bytes; 1: none.
     pub align_bytes: u32,
@@ -42,7 +41,6 @@ pub enum GeometryError {
     BeyondEnd {
         /// End of the active range, bytes from the start of the target.
         end_bytes: u64,
-        /// Capacity of the target, bytes.
         capacity_bytes: u64,
     },
     /// The active range is smaller than a block.

@@ -44,7 +44,7 @@ pub struct TraceSummary {
     pub sizes: [Vec<TraceSize>; OpKind::COUNT],
     /// Number of writes that the trace marks as force unit access.
     pub fua: u64,
-    /// Numbers of sequential operations: reads that begin where the previous read ended; writes that begin where the
+    /// Counts of sequential operations: reads that begin where the previous read ended; writes that begin where the
     /// previous write ended; reads and writes that begin where the previous read or write ended.
     pub sequential: [u64; 3],
     /// Time from the trace's start to its last operation, ns.
