@@ -1,5 +1,6 @@
 //! Converts command lines of 60East's `amps_bio_perf_test`, a storage benchmark for the transaction log of AMPS, to
-//! workloads. Follows the documentation of AMPS 5.3; where it is silent, the job has a note on the choice made here.
+//! workloads. Follows the documentation of AMPS 5.3. Where the documentation is silent, a note on the job states the
+//! choice made here.
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, JobFile};

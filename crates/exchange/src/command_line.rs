@@ -44,7 +44,6 @@ pub(crate) struct Word {
     is_plain: bool,
 }
 
-/// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandLine {
     /// Words after the program's name.
@@ -173,8 +172,7 @@ fn words(
     Ok(words)
 }
 
-/// Checks the text after the operator at `at`, which ends the command. Notes a pipe, and refuses a second
-/// command.
+/// Checks the text after the command, which ends at the operator at `at`. Notes a pipe, and refuses a second command.
 fn after_command(
     line: &str,
     at: usize,

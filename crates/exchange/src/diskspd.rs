@@ -73,7 +73,7 @@ struct Targets {
     block_bytes: u64,
 }
 
-/// Opening of a target, according to the caching flags `-S` and `-h`.
+/// Flags for opening a target, from the options `-S` and `-h`.
 #[derive(Default)]
 struct Caching {
     direct: bool,

@@ -395,8 +395,8 @@ impl Conversion<'_> {
         0
     }
 
-    /// Gives unique names to the jobs that verify the writes of others. Removes such a job if its writer may be
-    /// stopped early or shares a range with other jobs, because the range may then contain other data.
+    /// Gives unique names to the jobs that verify the writes of another job. Removes the verifying job if the writing
+    /// job may be stopped early or shares a range with other jobs, because the range may then contain other data.
     fn keep_checks(&mut self) {
         let is_ended = self.sections.iter().any(|section| section.flag("exitall"));
         for number in 0..self.jobs.len() {

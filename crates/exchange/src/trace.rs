@@ -43,7 +43,7 @@ const END: &[u8] = b"end ";
 const QUOTE_CHARS: usize = 100;
 /// Maximum number of files or devices listed in an error.
 const LISTED_MAX: usize = 8;
-/// Idle time before the first operation from which on a note is given, ns.
+/// A note is given if the first operation is at least this long after the start of the trace, ns.
 const IDLE_NS: u64 = 1_000_000_000;
 /// Note for traces whose times are whole seconds.
 const WHOLE_SECONDS: &str =
@@ -149,7 +149,7 @@ pub struct Selection {
     pub to_ns: Option<u64>,
     /// Event that counts as an operation, in formats that record several events per operation.
     pub action: BlockAction,
-    /// Block size to whose multiples operations are enlarged, bytes, a power of two; None: operations are unchanged.
+    /// Operations are enlarged to multiples of this block size, bytes, a power of two; None: operations are unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u32>,
 }
@@ -163,7 +163,7 @@ pub struct TraceFile {
     pub trace: Trace,
     /// SHA-256 hash of the whole file, in hexadecimal digits.
     pub sha256: String,
-    /// Omitted lines: description and number per kind of line.
+    /// Omitted lines, by kind: description and number of lines.
     pub left_out: Vec<(String, u64)>,
     /// Remarks about the file and its conversion, one sentence each.
     pub notes: Vec<String>,

@@ -145,7 +145,7 @@ fn parse_with(origin: &str, text: &str, overrides: &Overrides) -> Result<JobFile
 /// General parameters of a file, which apply to all runs.
 #[derive(Debug, Default)]
 struct General {
-    /// Whether writes have verifiable content, which reads check.
+    /// Whether writes have verifiable content, so that reads check it.
     validate: bool,
     /// Compression ratio, at least 1; 0 if it is not given.
     compression: f64,

@@ -36,7 +36,7 @@ pub enum AxisKind {
     Fsync,
 }
 
-/// Names of axes in other tools, each with the name in iodyno.
+/// Names that other tools use for an axis, and iodyno's name of that axis.
 const ELSEWHERE: [(&[&str], &str); 5] = [
     (&["bs", "blocksize", "block-size", "size"], "block"),
     (&["iodepth", "qd", "queue-depth", "queue_depth"], "depth"),
@@ -130,7 +130,7 @@ impl AxisKind {
 pub enum Value {
     /// Name of a workload or engine.
     Name(String),
-    /// Percentage of reads, or of the capacity.
+    /// Share of reads, or of the target that is filled.
     Share(Percent),
     /// Block size in bytes.
     Bytes(u32),
@@ -188,7 +188,6 @@ impl fmt::Display for Value {
     }
 }
 
-/// One axis of a sweep with its values, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// Parameter that the axis varies.
@@ -207,7 +206,7 @@ impl Axis {
 impl FromStr for Axis {
     type Err = String;
 
-    /// Parses an axis such as `depth=1,2,4,8`, or `depth=1..64`, whose values double.
+    /// Parses an axis such as `depth=1,2,4,8`, or with a range such as `depth=1..64`, which is expanded by doubling.
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, values)) = text.split_once('=') else {
             return Err("name an axis and its values, such as `depth=1,2,4,8`".to_owned());
@@ -240,8 +239,8 @@ impl FromStr for Axis {
     }
 }
 
-/// Sets an axis's parameter in a workload specification. Axes that are not fields of a specification (relative rates,
-/// targets, fill, engine and workload) leave it unchanged.
+/// Sets an axis's parameter in a workload specification. Leaves the specification unchanged for axes that are not among
+/// its fields: relative rates, targets, fill, engine and workload.
 pub(crate) fn applied(spec: Spec, kind: AxisKind, value: &Value) -> Result<Spec, String> {
     match (kind, value) {
         (AxisKind::Read, Value::Share(share)) => spec.with_read_share(*share),

@@ -21,7 +21,6 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Computes the budget of a method for a target of `capacity_bytes`.
     pub fn new(method: &Method, capacity_bytes: u64) -> Self {
         let mut sum = Self::default();
         for stage in &method.stages {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choice {
-    /// Name of the group of settings in the method file to use; `None` for the first.
+    /// Group of settings to use, by its name in the method file; `None` for the first group.
     pub setting: Option<String>,
     /// Number of worker threads for stages that do not specify it; `None` for the method file's default.
     pub threads: Option<u32>,
@@ -43,7 +43,7 @@ impl Choice {
     }
 }
 
-/// All inputs of a method, as stored with a run, from which the method can be built again.
+/// All inputs of a method. They are stored with a run, so that the method can be built again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MethodSource {
     pub name: String,
@@ -55,7 +55,6 @@ pub struct MethodSource {
     /// Text of each workload file to which the method refers, by the file's name.
     #[serde(default)]
     pub workloads: BTreeMap<String, String>,
-    /// Options that the operator chose.
     #[serde(default)]
     pub choice: Choice,
 }

@@ -7,7 +7,7 @@ use iodyno_units::OpKind;
 /// A completed step of a method, with its results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// Position of the step in the method.
+    /// Stage, round and point of the step.
     pub place: Place,
     /// Results of the step's measurement; `None` if the measurement was skipped, or its results are not known.
     pub figures: Option<Figures>,
@@ -23,7 +23,7 @@ impl Done {
     }
 }
 
-/// Results of one cell (measurement), from which a method decides its next steps.
+/// Results of one cell (measurement). A method decides its next steps from these results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Rates and latencies of the measurement.
@@ -51,8 +51,8 @@ impl Figures {
         let summary = Summary::of(cell);
         let written = summary.kinds.iter().find(|of| of.kind == OpKind::Write);
         let (measured_bytes, all_bytes) = (written.map_or(0, |of| of.bytes), summary.bytes);
-        // Writes of the ramp wear the device, too. They are estimated from all moved bytes, by the share of writes in
-        // the window.
+        // Writes during the ramp wear the device, too. They are estimated from the bytes moved in ramp and window, with
+        // the share of writes in the window.
         let written_share =
             if all_bytes == 0 { 0.0 } else { measured_bytes as f64 / all_bytes as f64 };
         let moved = cell.resources.moved_bytes.max(all_bytes);

@@ -7,7 +7,7 @@ use iodyno_workload::Spec;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// Maximum number of cells that the combinations of a stage's axis values may give.
+/// Maximum number of points in a grid: the product of the numbers of values on its axes.
 const POINTS_MAX: usize = 20_000;
 
 /// Order in which the points of a grid are measured.
@@ -65,7 +65,6 @@ pub struct Grid {
     pub rate_of: Option<usize>,
 }
 
-/// One point of a grid, with its workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Index of the point's value on each axis.
@@ -74,8 +73,8 @@ pub struct Point {
     pub words: Vec<(String, String)>,
     /// Name of the point in output and stored results.
     pub name: String,
-    /// Workload at the point. Has no rate if [`Self::rate_share`] is set; the rate is then computed after the other
-    /// stage.
+    /// Workload at the point. Has no rate if [`Self::rate_share`] is set, because the rate is known only after the
+    /// other stage has run.
     pub spec: Spec,
     /// Offered rate as a fraction of another stage's highest IOPS; `None` for an absolute rate or a closed loop.
     pub rate_share: Option<f64>,
@@ -100,7 +99,6 @@ impl Grid {
         (0..n).try_for_each(|index| self.point(index).map(drop)).map(|()| self)
     }
 
-    /// Number of points in the grid.
     pub fn len(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).product()
     }

@@ -35,12 +35,11 @@ pub struct Method {
     pub setting: Option<String>,
     /// Thresholds of verdicts on the measurements.
     pub thresholds: Vec<Threshold>,
-    /// Stages of the method, in order.
     pub stages: Vec<Stage>,
 }
 
 impl Method {
-    /// Returns every cell (measurement) that the method may run, to check in advance whether each fits the targets
+    /// Returns every cell (measurement) that the method may run. Callers check in advance that each fits the targets,
     /// and what it overwrites.
     pub fn all_cells(&self) -> Vec<CellSpec> {
         let mut all = Vec::new();
@@ -74,8 +73,8 @@ impl Method {
         all
     }
 
-    /// Adapts the axes of target numbers to the number of available targets. Drops larger values, and adds the
-    /// available number if it is missing.
+    /// Adapts the values of `targets` axes to the number of available targets. Drops larger values, and adds this
+    /// number if it is missing.
     #[must_use]
     pub fn with_targets(mut self, targets: u32) -> Self {
         for stage in &mut self.stages {
@@ -99,8 +98,8 @@ impl Method {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
 
-    /// Whether all stages are grids whose measurements depend neither on earlier results nor on the device state left
-    /// by earlier ones.
+    /// Whether all stages are grids whose measurements depend neither on earlier results nor on the device state that
+    /// earlier measurements leave.
     pub fn has_independent_cells(&self) -> bool {
         self.stages.iter().all(|stage| match &stage.act {
             Act::Cells(Cells { grid, .. }) => {

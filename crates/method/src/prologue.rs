@@ -3,7 +3,7 @@
 use crate::next_step::Method;
 use crate::stage::{Act, Fill};
 
-/// Summary of the stages before the first measurement, which prepare the targets.
+/// Summary of a method's preparatory stages, which are those before the first measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prologue<'a> {
     /// Number of stages before the first measurement.

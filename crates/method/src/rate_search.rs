@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of cells after the closed-loop cell. Suffices to descend from the capacity to a thousandth of it
 /// and to reach the required precision there, including repeats.
 pub(crate) const PROBES_MAX: u32 = 40;
-/// Completed fraction of the offered rate below which the rate counts as missed without repeats.
+/// If the target completes less than this fraction of the offered rate, the rate counts as missed without repeats.
 const OVERLOAD_SHARE: f64 = 0.9;
-/// Completed fraction of the offered rate from which the target counts as sustaining it.
+/// If the target completes at least this fraction of the offered rate, it sustains the rate.
 const MET_SHARE: f64 = 0.98;
 
 /// An upper bound of a latency statistic, such as `p99<1ms`.
@@ -113,7 +113,6 @@ impl LatencyLimit {
 pub struct RateSearch {
     /// Workload whose rate is searched, as a grid of one point.
     pub grid: Grid,
-    /// Latency limit of the search.
     pub limit: LatencyLimit,
 }
 
@@ -195,8 +194,8 @@ mod tests {
         RateSearch { grid, limit: limit.parse().unwrap() }
     }
 
-    /// The rate at which the latency crosses the limit lies between the two rates found. They are as close as
-    /// promised, after at most the stated number of cells.
+    /// The latency crosses the limit at a rate between the two rates found. Those differ by at most the promised
+    /// precision, after at most the stated number of cells.
     #[test]
     fn the_search_encloses_the_rate_at_which_the_latency_crosses_the_limit() {
         let search = search("p99<1ms");

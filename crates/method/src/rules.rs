@@ -117,8 +117,8 @@ impl Method {
     }
 }
 
-/// Determines the group of settings in effect, and the default values for all stages from it and from the
-/// operator's options.
+/// Selects the group of settings in effect. Returns its name, and the default values for all stages, which come from
+/// the group and from the operator's options.
 fn defaults(
     record: &Record,
     source: &MethodSource,
@@ -176,7 +176,7 @@ pub(crate) fn active_range(of: &Record) -> Result<Option<ActiveRange>, FileError
     read.transpose().map_err(|e| wrong(of.place("active"), e))
 }
 
-/// Parses a workload file that contains one workload, or a group of workloads whose texts are in `all`.
+/// Parses a workload file. A group of workloads refers to other files, whose texts are in `all`.
 fn workload(
     name: &str,
     text: &str,

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 pub struct Stage {
     /// Name of the stage, unique within the method.
     pub name: String,
-    /// Action of the stage, with its parameters.
     pub act: Act,
 }
 
@@ -120,7 +119,7 @@ pub struct Rounds {
 /// Tracking variable of the steady-state test: a quantity, such as IOPS, at one grid point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track {
-    /// Index in the grid of the point to which the variable belongs.
+    /// Index of the variable's point in the grid.
     pub point: usize,
     /// Quantity of the point that must become steady.
     pub quantity: Quantity,
@@ -139,8 +138,8 @@ pub struct Series {
     /// Number of drive fills (bytes written divided by the active range) after which the series ends; `None` for
     /// no such end.
     pub fills_max: Option<f64>,
-    /// Interval of the samples that the steady-state test uses: every n-th. The series ends once the test is passed.
-    /// `None` to continue up to the maximum number of samples.
+    /// The steady-state test uses every n-th sample, and ends the series once it is passed. `None` to continue up to
+    /// the maximum number of samples.
     pub steady_every: Option<u32>,
     /// Limits of the steady-state test.
     pub limits: SteadyLimits,
@@ -162,13 +161,13 @@ pub struct Points {
     pub before: Option<(Spec, u64)>,
 }
 
-/// Type of operating point, which determines its choice from the results of an earlier stage.
+/// Type of operating point: the rule by which a point is chosen from the results of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// The point with the highest IOPS among those within all latency limits.
     Max,
-    /// The point with the fewest outstanding I/Os among those within all latency limits that reach 98 % of the IOPS of
-    /// [`Which::Max`].
+    /// Among the points within all latency limits that reach 98 % of the IOPS of [`Which::Max`], the one with the
+    /// fewest outstanding I/Os.
     Optimal,
     /// Among the points within all latency limits, the one whose IOPS are closest to the middle between the lowest and
     /// the highest IOPS.

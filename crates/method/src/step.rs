@@ -51,7 +51,7 @@ impl Step {
 pub struct CellStep {
     /// Measurement to run. The caller must set its seed.
     pub cell: CellSpec,
-    /// Position of the step in the method.
+    /// The step's position in the method: stage, round and point.
     pub place: Place,
     /// Number of targets to use, counted from the first; `None` for all.
     pub targets: Option<u32>,

@@ -43,7 +43,7 @@ pub(crate) fn put(db: &Connection, number: i64, text: Option<&str>) -> rusqlite:
     Ok(())
 }
 
-/// Reads the annotation of the run with this row number. `None` if it has none, or one that this program would not write.
+/// Reads the annotation of the run with this row number. `None` if it has none or [`check_annotation`] refuses it.
 pub(crate) fn read(db: &Connection, number: i64) -> rusqlite::Result<Option<String>> {
     let columns =
         "SELECT count(*) FROM pragma_table_info('annotations') WHERE name IN ('run', 'text')";

@@ -1,4 +1,4 @@
-//! Conversion between cells (measurements), intervals and rows.
+//! Conversion of cells (measurements) and their intervals to rows, and back.
 //!
 //! A cell's row holds the cell as JSON, without its series and its lateness histogram. The series has one row for
 //! each interval and kind of operation; an empty interval has no row, and `cells.intervals` holds the number of
@@ -239,7 +239,7 @@ fn nothing() -> Box<ClassStats> {
     })
 }
 
-/// Statistics over all intervals of the kinds of operation that a cell's IOPS do not count.
+/// Reads statistics, over all intervals, of the operations that a cell's IOPS do not count, such as flushes.
 pub(crate) fn read_beside(
     db: &rusqlite::Connection,
     cell: i64,
@@ -273,9 +273,9 @@ pub(crate) fn read_beside(
 
 /// The time series of a measured cell as read from the notebook.
 pub(crate) struct Series {
-    /// Intervals of the series; neighbours are merged as requested by the reader.
+    /// Intervals after merging.
     pub(crate) intervals: Vec<Interval>,
-    /// Number of operations counted in IOPS, for each interval as recorded, before merging.
+    /// Number of operations in each recorded (unmerged) interval, of the kinds that IOPS count.
     pub(crate) ops: Vec<u64>,
 }
 

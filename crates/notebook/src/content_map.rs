@@ -1,10 +1,10 @@
-//! Maps of the content that verified runs left on their targets, one row per target, against which the next run checks.
-//! The notebook compresses a map and does not interpret it.
+//! Maps of the content that verified runs left on their targets, one row per target. The next verified run checks the
+//! target against its map. The notebook compresses a map and does not interpret it.
 //!
 //! SQLite limits the size of a value, but the map of a large target has no limit. A map of more than [`PART_BYTES`] is
 //! therefore stored in the rows of a second table, each part compressed separately; its row in the first table holds an
-//! empty blob. An older iodyno, which does not know the second table, finds no map. A map that it writes to the first
-//! table takes precedence over the parts.
+//! empty blob. An older iodyno, which does not know the second table, finds no map. If it then writes one to the first
+//! table, that map takes precedence over the parts.
 //!
 //! Each table is created with the first map that needs it; a notebook without maps has neither.
 
@@ -159,8 +159,7 @@ mod tests {
         assert_eq!(notebook.written("b", 100).unwrap(), Some(vec![8; 10]));
     }
 
-    /// Test map of 2²⁵ units, each with a random generation, as after one writer's random writes over the whole
-    /// range.
+    /// Test map of 2²⁵ units, each with a random generation, as after random writes by one writer over the whole range.
     #[test]
     fn a_map_of_a_large_target_is_kept() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Verdicts of level note on earlier runs, which the terminal does not repeat.
+//! Reads the notes (verdicts of level `note`) on earlier runs. The terminal does not repeat such a note.
 
 use crate::model::EarlierNotes;
 use iodyno_measure::{Level, Verdict};
@@ -23,8 +23,7 @@ struct Target {
     target: String,
 }
 
-/// Returns the verdicts of level note on the first cell of each run before run `id`, latest run first.
-/// Unreadable cells are skipped.
+/// Returns the notes on the first cell of each run before run `id`, latest run first. Skips unreadable cells.
 pub(crate) fn notes_before(db: &Connection, id: &str) -> rusqlite::Result<Vec<EarlierNotes>> {
     let mut query = db.prepare(
         "SELECT runs.machine, cells.cell FROM runs

@@ -11,7 +11,6 @@ pub enum Error {
          use a newer iodyno, or name another file with --notebook", path.display()
     )]
     Newer {
-        /// Path of the notebook.
         path: PathBuf,
         /// Format version of the notebook.
         found: i64,
@@ -24,7 +23,6 @@ pub enum Error {
          with --notebook", path.display()
     )]
     Foreign {
-        /// Path of the notebook.
         path: PathBuf,
         /// Actual type of the file, such as `an SQLite file of another program`.
         what: &'static str,
@@ -35,7 +33,6 @@ pub enum Error {
          --notebook, or run without a notebook: `run --no-notebook`", path.display()
     )]
     NotWritable {
-        /// Path of the notebook.
         path: PathBuf,
         /// Reason given by the operating system or SQLite.
         why: String,
@@ -46,7 +43,6 @@ pub enum Error {
         path.display()
     )]
     NotReadable {
-        /// Path of the notebook.
         path: PathBuf,
         /// Reason given by the operating system or SQLite.
         why: String,
@@ -57,7 +53,7 @@ pub enum Error {
          --notebook", path.display()
     )]
     Missing {
-        /// Path of the notebook.
+        /// Path at which no notebook exists.
         path: PathBuf,
     },
     /// The default notebook has no path, because `XDG_DATA_HOME` and `HOME` are not usable.
@@ -72,7 +68,6 @@ pub enum Error {
          iodyno or SQLite tool that has the notebook open", path.display()
     )]
     Busy {
-        /// Path of the notebook.
         path: PathBuf,
         /// Timeout that expired, seconds.
         seconds: u64,
@@ -85,13 +80,12 @@ pub enum Error {
     UnknownRun {
         /// Text by which the user selected a run: an id, a prefix of it, `last` or a name.
         selector: String,
-        /// Path of the notebook.
         path: PathBuf,
     },
     /// The notebook has no runs yet, so `last` does not select one.
     #[error("there is no run in `{}` yet: `iodyno run` makes one", path.display())]
     NoRuns {
-        /// Path of the notebook.
+        /// Path of the empty notebook.
         path: PathBuf,
     },
     /// Several runs have ids that start with the given prefix.
@@ -105,9 +99,7 @@ pub enum Error {
     /// Several runs have the given name, and one is needed.
     #[error("`{name}` is the name of {runs} runs, and this takes one: give an id, latest first: {}", latest.join(", "))]
     AmbiguousName {
-        /// Name as entered by the user.
         name: String,
-        /// Number of runs with the name.
         runs: usize,
         /// Ids of the runs, latest first; at most ten.
         latest: Vec<String>,
@@ -115,7 +107,6 @@ pub enum Error {
     /// The stored content of a run is invalid.
     #[error("run {run} in the notebook `{}` is damaged: {what}", path.display())]
     Damaged {
-        /// Path of the notebook.
         path: PathBuf,
         /// Id of the damaged run.
         run: String,
@@ -128,7 +119,6 @@ pub enum Error {
          backup, or copy it again from the machine that measured", path.display()
     )]
     Altered {
-        /// Path of the notebook.
         path: PathBuf,
         /// Description of the invalid table or column, as a clause.
         what: String,
@@ -139,7 +129,6 @@ pub enum Error {
          value: nothing was written", path.display()
     )]
     TooBig {
-        /// Path of the notebook.
         path: PathBuf,
         /// Action that tried to store the value, such as `beginning a run`.
         doing: &'static str,
@@ -152,7 +141,6 @@ pub enum Error {
          a run (enough for {cells} cells)", path.display(), cells = crate::CELLS_PLANNED_MAX
     )]
     TooLarge {
-        /// Path of the notebook.
         path: PathBuf,
         /// Id of the run that is too large.
         run: String,
@@ -160,11 +148,9 @@ pub enum Error {
     /// Any other SQLite error.
     #[error("the notebook `{}` failed while {doing}: {source}", path.display())]
     Sqlite {
-        /// Path of the notebook.
         path: PathBuf,
         /// Action that failed, such as `listing runs`.
         doing: &'static str,
-        /// SQLite's error.
         source: rusqlite::Error,
     },
 }

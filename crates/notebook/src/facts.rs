@@ -1,5 +1,5 @@
-//! Parses the facts about targets, their health and the machine, which runs store as JSON. In older runs they are
-//! part of the cells. No other code reads a fact by its key. Missing or malformed facts are empty.
+//! Parses the facts about targets, their health and the machine. A run stores these facts as JSON; an older run stores
+//! them in its cells. No other code reads a fact by its key. A missing or malformed fact yields an empty value.
 
 use crate::model::{RunHead, TargetRecord};
 use iodyno_measure::{Cell, Preparation};
@@ -175,8 +175,8 @@ impl RunHead {
     }
 }
 
-/// Fills in the evidence of a cell written by a build before 2026-11-23, which stored it only as facts. Cells
-/// of later builds have both and are not changed. Returns the memory that the evidence takes, bytes.
+/// Fills in the evidence of a cell written by a build before 2026-11-23, which stored evidence only as facts. Leaves
+/// the cells of later builds unchanged. Returns the memory that the evidence takes, bytes.
 pub(crate) fn evidence_of_older(cell: &mut Cell) -> u64 {
     let mut bytes = 0;
     let mut fact = |key: &str| {

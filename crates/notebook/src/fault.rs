@@ -1,4 +1,4 @@
-//! Errors of reading a row, without the file and the run, which callers add; and the memory limit of reading.
+//! Errors of reading a row, and the memory limit of reading. The errors omit the file and the run, which callers add.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -10,8 +10,8 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Number of characters in a run's id.
 pub(crate) const LENGTH: usize = 10;
 
-/// Id of an imported run, from the low 50 bits of a hash of its files. Repeated imports of the same files give the
-/// same id.
+/// Id of an imported run: the low 50 bits of `digest`, a hash of the imported files. Repeated imports of the same files
+/// give the same id.
 pub fn id_of_digest(digest: u64) -> String {
     from_random(digest)
 }
@@ -37,7 +37,7 @@ pub(crate) enum Selector {
     Nonsense,
 }
 
-/// Checks a name for a run, which commands accept in place of its id.
+/// Checks a name for a run. Commands accept the name in place of the run's id.
 ///
 /// # Errors
 /// The name is empty, longer than 100 characters, could be taken for `last` or a list of runs, or has line ends.

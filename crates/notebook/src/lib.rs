@@ -38,8 +38,8 @@ mod untrusted;
 mod value_ranges;
 mod writer;
 
-/// Maximum number of cells (measurements) in a planned run. Limits the memory for reading the run back, assuming
-/// latencies of reads and writes that span a factor of 16,384. Existing larger runs can be read if they fit in memory.
+/// Maximum number of cells (measurements) in a planned run. A run with this many can be read back within the memory
+/// limit, if the latencies of its reads and writes span at most a factor of 16,384. Larger runs are read if they fit.
 pub const CELLS_PLANNED_MAX: usize = 10_000;
 
 pub use annotations::{ANNOTATION_CHARS_MAX, check_annotation};

@@ -26,8 +26,8 @@ const HEAD_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const CELLS_BYTES_MAX: u64 = 360 << 20;
 /// Memory limit for a run's cells if several runs are loaded together, bytes per run.
 pub(crate) const CELLS_OF_SEVERAL_BYTES_MAX: u64 = 224 << 20;
-/// Memory limit for a run's time series, bytes. Longer series are shortened by merging neighbouring intervals. If
-/// they exceed the limit even with one interval per cell, they may use all memory that the cells leave.
+/// Memory limit for a run's time series, bytes. Larger series are shortened by merging neighbouring intervals. If they
+/// exceed the limit even with one interval per cell, they may use all memory that the cells leave.
 const SERIES_BYTES_MAX: u64 = 224 << 20;
 /// Maximum number of intervals of a loaded run, over all its cells. In longer runs, neighbouring intervals
 /// are merged.
@@ -132,7 +132,7 @@ pub(crate) fn error(path: &Path, doing: &'static str, (run, fault): OfRun) -> Er
     }
 }
 
-/// Fails if there are more than `most` items, which no notebook of this program has.
+/// Fails if `count` exceeds `most`; no notebook written by this program has more.
 pub(crate) fn at_most(count: usize, most: usize, what: &str) -> Result<(), Fault> {
     if count <= most {
         return Ok(());
@@ -344,8 +344,9 @@ fn cells(
         }
         Ok(cell)
     };
-    // Merging handles much data, and mostly decompresses: each processor takes a part. A growing run is read in one
-    // transaction instead, and an in-memory database has no file to open again.
+    // Merging spends most of its time decompressing, so several threads take a part of the cells each, with a
+    // connection each. Exceptions: a run in progress is read in one transaction, and an in-memory database can't be
+    // opened again.
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     if merge == 1
         || threads == 1

@@ -17,7 +17,6 @@ pub struct RunHead {
     pub name: String,
     /// Command line of the run, split into words.
     pub command: Vec<String>,
-    /// Version of the iodyno that made the run.
     pub iodyno_version: String,
     /// Seed of all random number streams of the run.
     pub seed: u64,
@@ -101,9 +100,8 @@ pub struct Run {
     pub started: Timestamp,
     /// End time of the run; `None` if it is still running or has crashed.
     pub ended: Option<Timestamp>,
-    /// Status of the run, as far as a reader can determine.
     pub status: Status,
-    /// Facts known at the start of the run. Includes the targets' health after it, which is added at the end.
+    /// Facts known at the start of the run, and the targets' health at its end.
     pub head: RunHead,
     /// Cells (measurements) of the run, in order. An unfinished cell contains the intervals written so far; its field
     /// `ended` and its verdicts say that it is unfinished.
@@ -127,7 +125,7 @@ pub struct EarlierNotes {
     pub notes: Vec<Verdict>,
 }
 
-/// Summary of a run, for lists.
+/// Entry of a list of runs, without time series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
     /// Id of the run: ten characters, unique in the notebook.
@@ -136,7 +134,6 @@ pub struct RunSummary {
     pub started: Timestamp,
     /// End time of the run; `None` if it is still running or has crashed.
     pub ended: Option<Timestamp>,
-    /// Status of the run, as far as a reader can determine.
     pub status: Status,
     /// Name of the workload or method as the user gave it.
     pub name: String,
@@ -150,7 +147,7 @@ pub struct RunSummary {
     pub cells: Vec<CellSummary>,
 }
 
-/// Summary of a cell (measurement), for lists.
+/// Cell (measurement) in a list of runs, without time series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellSummary {
     /// Name of the measurement within the run.
@@ -173,7 +170,6 @@ pub struct CellSummary {
 /// Rate and latency of one kind of operation in a measurement, for lists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KindRate {
-    /// Kind of operation: read, write, flush, trim or write zeroes.
     pub kind: OpKind,
     /// Operations of this kind per second in the measured window.
     pub per_s: f64,
@@ -187,7 +183,6 @@ pub struct Progress {
     pub id: String,
     /// Name of the workload or method as the user gave it.
     pub name: String,
-    /// Status of the run, as far as a reader can determine.
     pub status: Status,
     /// Cells (measurements) that have begun, in order.
     pub cells: Vec<CellProgress>,

@@ -1,10 +1,10 @@
 //! A run as one text, embedded in a report so that the run can be read back.
 //!
-//! The text is a JSON object with a format name, around a notebook of one run: the same tables in the same version,
-//! so that the reader of old notebooks reads old reports. It is compressed (zlib) and written in base64.
+//! The text is a JSON object with the name of the format and a notebook of one run, compressed (zlib) and in base64.
+//! That notebook has the same tables as any other, so the code that reads old notebooks also reads old reports.
 //!
-//! A file of unknown origin is not trusted: its size is limited, no view or trigger in it is executed, and its
-//! content is checked like that of any notebook.
+//! A file of unknown origin is not trusted: its size is limited, no view or trigger in it is executed, and its content
+//! is checked like that of any notebook.
 
 use crate::facts::HOST_NAME;
 use crate::{Error, Run, Status, annotations, codec, load, schema, tables, untrusted, writer};
@@ -59,7 +59,7 @@ fn without_host_name(run: &Run) -> Value {
     machine
 }
 
-/// The outer JSON object of a run's text: the fields that are read.
+/// Fields that are read from the JSON object of an exported run.
 #[derive(serde::Deserialize)]
 struct Outer<'a> {
     #[serde(borrow, default)]

@@ -2,7 +2,7 @@
 //!
 //! A PID alone is ambiguous, since PIDs are reused. A writer is identified by its boot, its PID namespace, its PID, and
 //! its start time in clock ticks since boot. A process that can't be inspected (another container, a machine without
-//! `/proc`) is unknown, which never counts as dead.
+//! `/proc`) is unknown, and never counts as dead.
 
 use std::fs;
 

@@ -1,8 +1,7 @@
 //! Opens the notebook's file, and checks that it is a notebook.
 //!
-//! `application_id` marks a notebook, `user_version` holds its version. A file that is neither empty nor a notebook
-//! is left alone. `docs/formats/notebook.md` describes every column; change both together, and never a version that
-//! was released.
+//! `application_id` marks a notebook, `user_version` holds its version. A file that is neither empty nor a notebook is
+//! left alone.
 
 use crate::tables::{self, APPLICATION_ID, VERSION, create_tables};
 use crate::{Error, untrusted};
@@ -61,8 +60,8 @@ pub(crate) fn explain(path: &Path, doing: &'static str, source: rusqlite::Error)
     }
 }
 
-/// Converts an SQLite error like [`explain`], but for writing, where a too large value comes from this
-/// program and not from the file.
+/// Converts the SQLite error of a failed write, like [`explain`]. But a value that is too large comes from this
+/// program, so the error does not blame the file.
 pub(crate) fn explain_writing(path: &Path, doing: &'static str, source: rusqlite::Error) -> Error {
     match source.sqlite_error_code() {
         Some(ErrorCode::TooBig) => Error::TooBig {
@@ -94,8 +93,8 @@ fn odd_value(source: &rusqlite::Error) -> Option<String> {
     }
 }
 
-/// Returns the operating system's reason for refusing to write to the file, which SQLite does not report;
-/// `None` if it does not refuse.
+/// Asks the operating system why the file can't be written, because SQLite does not report the reason. `None` if the
+/// file can be written.
 fn reason(path: &Path) -> Option<String> {
     std::fs::OpenOptions::new().append(true).open(path).err().map(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "a file can't be created in this folder".to_owned(),
@@ -162,8 +161,8 @@ pub(crate) fn open_for_writing(path: &Path) -> Result<Connection, Error> {
     if new {
         create(&mut db, path)?;
     }
-    // With a write-ahead log a commit needs no fsync: committed data survives the end of the process at any instant;
-    // a power cut may cost the last seconds but never the file.
+    // With a write-ahead log, a commit needs no fsync. Committed data survives a kill of the process at any instant. A
+    // power failure may lose the last seconds, but does not damage the file.
     db.pragma_update(None, "synchronous", "NORMAL").map_err(failed)?;
     db.pragma_update(None, "foreign_keys", true).map_err(failed)?;
     Ok(db)
@@ -203,8 +202,8 @@ pub(crate) fn open_plain(path: &Path) -> Result<Connection, rusqlite::Error> {
         db.pragma_update(None, "mmap_size", MAPPED_BYTES_MAX)?;
         Ok(db)
     };
-    // A reader of a write-ahead log needs its shared memory, hence write permission, unless another process has the
-    // file open.
+    // Reading a notebook with a write-ahead log needs the log's shared memory, hence write permission, unless another
+    // process has the file open.
     open(OpenFlags::SQLITE_OPEN_READ_WRITE).or_else(|e| match e.sqlite_error_code() {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
             if !has_log(path) =>
@@ -260,7 +259,7 @@ pub(crate) fn check(db: &Connection, path: &Path) -> Result<bool, Error> {
     if is_empty {
         return Ok(false);
     }
-    // A process that creates the tables sets the id in the same transaction, perhaps between the two queries above:
+    // Another process may create the tables between the two queries above. It sets the id in the same transaction, so
     // if the second query saw tables, the id is set by now.
     if number("PRAGMA application_id")? == APPLICATION_ID {
         let found = number("PRAGMA user_version")?;

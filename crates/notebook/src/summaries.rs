@@ -14,7 +14,7 @@ use std::path::Path;
 const LIST_BYTES_MAX: u64 = 96 << 20;
 
 /// Updates a list of all runs, ordered by start. Reads only runs that are new, in progress, renamed, or have ended
-/// differently since; with an empty list, all runs. Returns whether the list changed.
+/// differently since the last update. Returns whether the list changed.
 pub(crate) fn update(
     db: &Connection,
     path: &Path,
@@ -57,8 +57,8 @@ pub(crate) fn update(
     read().map_err(|of| error(path, "listing runs", of))
 }
 
-/// Whether a summary is still that of the run in this row: it has the same id and name, and ended in the same way at the
-/// same time.
+/// Whether a known summary still describes the run in this row: same id and name, ended in the same way at the same
+/// time.
 fn is_current(known: &RunSummary, row: &Row) -> bool {
     let text = |column| row.get_ref(column).ok().and_then(|value| value.as_str().ok());
     known.status != Status::Running
@@ -128,7 +128,7 @@ fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSumma
     rest().map_err(|fault| (standing.id.clone(), fault))
 }
 
-/// Names in a table of a run's parts, in order.
+/// Reads the column `name` of a run's rows in `table`, in order of position.
 fn names(
     tx: &Connection,
     number: i64,

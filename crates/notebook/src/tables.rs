@@ -1,5 +1,5 @@
 //! The tables of a notebook, and the comparison of a file's tables with them. `docs/formats/notebook.md` describes
-//! every column; change both together, and never a version that was released.
+//! every column: change it together with the tables, and never change a version that was released.
 
 use crate::untrusted::QUOTE_CHARS;
 use iodyno_units::text::quoted;
@@ -167,7 +167,7 @@ pub(crate) fn altered(db: &Connection) -> rusqlite::Result<Option<String>> {
     Ok(None)
 }
 
-/// Whether the notebook has one of the tables that are created when they are needed.
+/// Whether the notebook has this table. Some tables are created only when they are needed.
 pub(crate) fn has_table(db: &Connection, name: &str) -> rusqlite::Result<bool> {
     let query = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
     db.query_row(query, [name], |r| r.get::<_, i64>(0)).map(|n| n > 0)

@@ -11,10 +11,10 @@ use rusqlite::limits::Limit;
 
 /// Maximum size of a text or blob in a row, bytes.
 pub(crate) const VALUE_BYTES_MAX: i32 = 8 << 20;
-/// Minimum of the limit on steps of SQLite's virtual machine for a reader, which takes a second or two.
+/// Limit on a reader's steps of SQLite's virtual machine for a tiny file. A reader reaches it after a second or two.
 const STEPS_MIN: u64 = 100_000_000;
-/// Increase of the limit on SQLite's steps per byte of the file. Reading a row takes some tens of steps, and
-/// a row has at least one byte.
+/// Steps by which the limit increases per byte of the file. Reading a row takes some tens of steps, and a row has at
+/// least one byte.
 const STEPS_PER_BYTE: u64 = 50;
 /// File size above which the limit on SQLite's steps no longer grows, bytes, because a sparse file can have
 /// any size.
@@ -49,7 +49,7 @@ pub(crate) fn harden(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Limits SQLite's steps to what a notebook of `bytes` bytes can need. Beyond, the connection fails with
+/// Limits SQLite's steps to what a notebook of `bytes` bytes can need. Beyond this limit, the connection fails with
 /// [`rusqlite::ErrorCode::OperationInterrupted`].
 pub(crate) fn limit_steps(db: &mut Connection, bytes: u64) -> rusqlite::Result<()> {
     let mut left = STEPS_MIN + STEPS_PER_BYTE * bytes.min(SIZED_BYTES_MAX);

@@ -1,5 +1,5 @@
 //! Permitted ranges of a notebook's numbers and texts. A 64-bit column can hold a negative count or an interval of
-//! length 0; code above this crate relies on their absence.
+//! length 0, but code above this crate relies on their absence.
 
 use crate::fault::Damage;
 use crate::untrusted::QUOTE_CHARS;
@@ -15,7 +15,8 @@ pub(crate) const COUNT_MAX: u64 = 1 << 53;
 pub(crate) const BYTES_MAX: u64 = 1 << 60;
 /// Maximum valid duration, ns: 36 years.
 pub(crate) const TIME_NS_MAX: u64 = 1 << 60;
-/// Maximum valid sum of the times of operations in flight at the start or end of the measured window, ns.
+/// Maximum absolute value of `carried_in_ns` and `carried_out_ns`: the summed times of the operations in flight when
+/// the measured window starts or ends, ns.
 const CARRIED_NS_MAX: u128 = 1 << 100;
 /// Maximum number of cells of a run that a reader accepts.
 pub(crate) const CELLS_MAX: usize = 100_000;
@@ -73,14 +74,14 @@ pub(crate) struct JsonScan {
 /// fixed keys.
 pub(crate) const CELL_BYTES: u64 = size_of::<Cell>() as u64 + 512;
 
-/// JSON key of the only map in a cell that has arbitrary keys.
+/// JSON key of the only map with arbitrary keys in a cell.
 const FREE_KEYS: &str = "facts";
 /// JSON key of a list that must be empty in a cell's text, because a separate table stores the time series.
 const SERIES: &str = "series";
 /// JSON keys whose values may be any 64-bit number: a random seed, or the stamp of written content.
 const ANY_64_BITS: [&str; 2] = ["seed", "stamp"];
-/// JSON keys of 128-bit sums, which may exceed the range of other numbers. The reader does not add them up;
-/// [`cell`] checks the range of those that are subtracted from each other.
+/// JSON keys of 128-bit sums, which may exceed the range of other numbers. The reader does not add them up. Two of them
+/// are subtracted from each other, so [`cell`] checks their range.
 const SUMS: [&str; 4] = ["outstanding_area_ns", "carried_in_ns", "carried_out_ns", "span_sum_ns"];
 
 impl JsonScan {

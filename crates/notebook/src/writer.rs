@@ -62,8 +62,8 @@ impl RunWriter {
         &self.id
     }
 
-    /// Stores the key, the interval length and the target's facts of cell (measurement) `index` before the start. The
-    /// cell's series is ignored. Replaces any earlier cell with this index.
+    /// Stores the key, the interval length and the target's facts of cell (measurement) `index` before it starts.
+    /// Ignores the cell's series. Replaces any earlier cell with this index.
     pub fn begin_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self
@@ -86,8 +86,8 @@ impl RunWriter {
         self.add_intervals(&[(cell_index, interval_index, interval)])
     }
 
-    /// Adds several intervals, each given as cell index, interval index and completed operations. All are stored in
-    /// one transaction, or none.
+    /// Adds several intervals in one transaction: all or none. Each is given as cell index, interval index and
+    /// completed operations.
     ///
     /// # Panics
     /// If one of the cells was never begun.
@@ -169,8 +169,8 @@ impl RunWriter {
 }
 
 impl Drop for RunWriter {
-    /// Marks an unfinished run as crashed, because after a panic or an early return the process may live on
-    /// without it.
+    /// Marks an unfinished run as crashed. After a panic or an early return the process may live on, so readers would
+    /// take the run for one in progress.
     fn drop(&mut self) {
         if !self.ended {
             let _ = self

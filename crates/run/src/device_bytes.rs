@@ -1,5 +1,5 @@
-//! Divides the bytes that a device has moved among the targets of this run, by their storage stacks, and other
-//! programs.
+//! Attributes the bytes that a device has moved to the targets of this run and to other programs. The targets' storage
+//! stacks show which of them share a device.
 
 use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, StorageLayer};
 use iodyno_targets::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
@@ -11,9 +11,9 @@ const MOVED_BYTES_MIN: u64 = 64 << 20;
 /// Copy-on-write file systems, whose writes cause additional metadata I/O.
 const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
 
-/// For each target, I/O of other programs on its device, as a fraction of the run's own I/O there. The run's
-/// I/O includes that of other targets on the same device. None if the two can't be distinguished: a page
-/// cache delays writes, the I/O of a server is unknown, and a copy-on-write file system adds metadata I/O.
+/// For each target, I/O of other programs on its device, as a fraction of the run's own I/O there. The run's I/O
+/// includes that of other targets on the same device. None if the device's counters don't distinguish foreign I/O: a
+/// page cache delays writes, the I/O of a server is unknown, and a copy-on-write file system adds metadata I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -172,9 +172,9 @@ fn issued(cell: &Cell) -> Counted {
     Counted { read_bytes: scaled(of(OpKind::Read)), written_bytes: scaled(of(OpKind::Write)) }
 }
 
-/// Bytes that a target's own I/O certainly moved at the bottom of its storage stack: those that the cell `issued`,
-/// but at most those that the disks' counters show (`moved`). None if a page cache, a server or an emulated device
-/// may have completed the I/O instead.
+/// Bytes that a target's own I/O certainly moved at the bottom of its storage stack: the bytes that the cell `issued`,
+/// but at most those in the disks' counters (`moved`). None if a page cache, a server or an emulated device may have
+/// completed the I/O instead.
 fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) -> Option<Counted> {
     if cell.evidence.direct == Some(false) || !stack.page_cache.is_empty() {
         return None;
@@ -190,9 +190,9 @@ fn taken(stack: &Stack, cell: &Cell, issued: Counted, moved: Option<Counted>) ->
     }
 }
 
-/// Upper bound of the bytes that target `i` moved at the bottom of its storage stack: the bytes that the disks'
-/// counters show (`moved`), less those that other targets of the run with simpler stacks certainly moved (`taken`).
-/// I/O of other programs is not subtracted, so that a target is never wrongly suspected of being served from memory.
+/// Upper bound of the bytes that target `i` moved at the bottom of its storage stack: the bytes in the disks' counters
+/// (`moved`) minus the bytes that other targets of the run, with simpler stacks, certainly moved (`taken`). I/O of
+/// other programs is not subtracted, so that a target is never wrongly suspected of being served from memory.
 fn share_of(
     i: usize,
     stacks: &[Option<&Stack>],
@@ -226,7 +226,7 @@ fn is_counted_for(mine: &Stack, other: &Stack) -> bool {
     }
 }
 
-/// Number of the device whose counters include a target's I/O.
+/// Device number of the block device whose counters include a target's I/O.
 pub(crate) fn device_number(inspection: &Inspection) -> Option<DevNo> {
     inspection.device.as_ref().map(|d| d.dev)
 }

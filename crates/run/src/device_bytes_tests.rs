@@ -11,7 +11,7 @@ fn dev(text: &str) -> DevNo {
     text.parse().unwrap()
 }
 
-/// A target on the device `own`, whose stack has `layers` layers on the disk 8:0.
+/// A target on the device `own`. Its stack has `layers` layers, and ends on the disk 8:0.
 fn target(own: &str, layers: usize) -> Inspection {
     let mut found = inspect(&TargetName::Null { size_bytes: 1 << 20 }).unwrap();
     let device: BlockDevice = serde_json::from_value(json!({
@@ -55,7 +55,7 @@ fn rounded(shares: &[Option<f64>]) -> Vec<Option<u64>> {
     shares.iter().map(|share| share.map(|share| (share * 100.0).round() as u64)).collect()
 }
 
-/// A loop device on a file of a disk that is also measured: its I/O on the disk is not foreign.
+/// A loop device on a file of a disk that is also measured: the loop device's I/O is not foreign I/O on the disk.
 #[test]
 fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     let all = [target("8:0", 2), target("7:0", 3)];
@@ -98,7 +98,7 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
         let shares = foreign_shares(&above, &[cell(100), buffered], &moved);
         assert_eq!(shares[0].is_none(), direct == Some(false), "{direct:?}");
     }
-    // The same holds for the metadata writes of a copy-on-write file system, for a file on it and for its
+    // The metadata writes of a copy-on-write file system are indistinguishable, too, for a file on it and for its
     // device.
     let mut all = [target("8:0", 2), target("7:0", 3)];
     let layer = |name: &str| Layer { kind: LayerKind::FileSystem, name: name.to_owned() };
@@ -115,8 +115,8 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     }
 }
 
-/// Bytes that a page cache, a server or an emulated device may have answered for one target are not subtracted
-/// from the bytes of another.
+/// Bytes of one target that a page cache, a server or an emulated device may have answered are not subtracted from the
+/// bytes of another target.
 #[test]
 fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
     type Change = fn(&mut Stack, &mut Cell);
@@ -124,8 +124,8 @@ fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
         let at = |n: u64| Some(Counted { read_bytes: n * MIB, written_bytes: n * MIB });
         (at(0), at(mib))
     };
-    // Of 120 MiB, 90 are read. The first target has the simpler stack, and the device moved the bytes of the
-    // second.
+    // Each cell moves 120 MiB, of which 90 are read. The first target has the simpler stack; the device moved the
+    // second target's bytes.
     let second = |change: Change, own: &Inspection| {
         let mut first = target("8:0", 2);
         let mut cells = [cell(120), cell(120)];
@@ -168,7 +168,7 @@ fn an_honest_target_beside_one_that_is_not_keeps_its_bytes() {
     assert_eq!(found[1].as_ref().unwrap().reached.unwrap().device_read_bytes, 85 * MIB);
 }
 
-/// Bytes moved outside the window count too, and simple stacks take their bytes first.
+/// Bytes moved outside the window count too. A target with a simple stack gets its bytes first.
 #[test]
 fn what_reached_a_device_is_shared_out() {
     let counted = |before: u64, mib: u64| {
@@ -193,8 +193,8 @@ fn what_reached_a_device_is_shared_out() {
     other.stack.as_mut().unwrap().passes = vec![dev("8:16")];
     let both = reached(&[other, all[1].clone()], &cells, &[counted(0, 400), counted(0, 90)]);
     assert_eq!(both[0].unwrap().device_read_bytes, 400 * MIB);
-    // A server may have its storage on any disk: bytes of a file there are not the server's, and bytes of memory
-    // never reached a disk.
+    // A server may have its storage on any disk. The bytes of a file on that disk are not the server's, and the bytes
+    // of a target in memory never reached a disk.
     let mut server = target("7:0", 1);
     let stack = server.stack.as_mut().unwrap();
     (stack.anywhere, stack.lowest, stack.passes) = (true, Vec::new(), Vec::new());

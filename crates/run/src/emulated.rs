@@ -30,7 +30,6 @@ pub struct Emulated {
     /// The system; its volumes are the run's targets, in order. Its device states are placeholders that each cell
     /// replaces.
     pub system: System,
-    /// Name and preconditioning of each volume.
     pub volumes: Vec<EmulatedVolume>,
     /// Whether the system runs in real time, rather than in virtual time.
     pub live: bool,
@@ -150,8 +149,8 @@ impl Emulated {
         Ok((Arc::clone(&live), volumes.map(medium).collect()))
     }
 
-    /// Plans a cell that runs a workload on all volumes, recorded as a single interval. Failed operations do not end
-    /// the cell.
+    /// Plans a cell that runs a workload on all volumes. Its time series is a single interval. Failed operations do not
+    /// end the cell.
     ///
     /// # Errors
     /// The workload rejects the ramp or the measured time in `length`.

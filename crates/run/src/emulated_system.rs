@@ -342,8 +342,8 @@ fn populate(
     Ok(Emulated { system, volumes, live: false })
 }
 
-/// Groups existing volumes into the arrays of one level (0: arrays of devices). Also returns, for each group,
-/// the index of its requested volume.
+/// Groups existing volumes into the arrays of one level (0: arrays of devices). Returns the groups, and for each group
+/// the index of the requested volume to which it belongs.
 fn groups(wanted: &[Wanted<'_>], level: usize, strip_bytes: u64) -> (Vec<Group>, Vec<usize>) {
     let (mut groups, mut of) = (Vec::<Group>::new(), Vec::new());
     for (number, Wanted { device, arrays, .. }) in wanted.iter().enumerate() {

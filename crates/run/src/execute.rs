@@ -23,7 +23,7 @@ use iodyno_notebook::{self as notebook, Notebook, RunHead, RunWriter, Timestamp}
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
-/// Executes a run. If an error ends the run, the notebook keeps the cells measured before, and the error.
+/// Executes a run. If an error ends the run, the notebook keeps the error and the cells measured before it.
 pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     over_ranks::vote(run, possible(run))?;
     let _pinned = run.request.processors.as_ref().map(Pinned::to).transpose()?;
@@ -82,7 +82,7 @@ enum Ran {
     CutShort,
 }
 
-/// Writer of the file that records the operations of a run, and the channel through which workers feed it.
+/// Writer of a run's trace file, and the channel through which workers send it their operations.
 type Recording = (TraceWriter, TraceEvents);
 
 /// State of a run in progress, with open targets and notebook.

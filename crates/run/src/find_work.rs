@@ -16,8 +16,7 @@ pub fn workload(name_or_path: &str) -> Result<(File, Workload), Problem> {
     read_workload(name_or_path, NamedBy::User)
 }
 
-/// Whether a workload was named by the user or in a file. Errors quote the content only of files that users
-/// name.
+/// Whether the user or a file named a workload. Errors quote a file's content only if the user named the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NamedBy {
     User,

@@ -110,8 +110,7 @@ impl OpenTarget {
             // /dev/zero and similar devices have no cache.
             evidence.direct = None;
         }
-        // A mapping is the page cache, however the file was opened, except a mapping of the medium itself, which the
-        // kernel grants as MAP_SYNC.
+        // A mapping uses the page cache even if the file is open for direct I/O. Only MAP_SYNC maps the medium itself.
         if evidence.map_sync == Some(false) {
             evidence.direct = Some(false);
             evidence.why_not_direct = Some("memory mappings use the page cache".to_owned());
@@ -299,8 +298,8 @@ fn emulated_targets(emulated: &Emulated) -> Result<Vec<OpenTarget>, RunError> {
     Ok(open_targets)
 }
 
-/// Whether a file does not exist, was left incomplete by a killed run, or is shorter than requested. Such a
-/// file is written first, even for a read-only workload.
+/// Whether a file does not exist, was left incomplete by a killed run, or is shorter than requested. Such a file gets
+/// its initial content before the run, even if the workload only reads.
 fn is_not_whole(inspection: &Inspection) -> bool {
     inspection.kind == Kind::File
         && (!inspection.exists
@@ -408,10 +407,10 @@ fn fill_ram(
     Ok(())
 }
 
-/// Generator of the initial content of targets, which is like that of the run's writes.
+/// Generator of the targets' initial content, which has the form of the content that the run writes.
 struct Fill {
     filler: Filler,
-    /// Verification unit in bytes, and stamp, if all cells verify content in the same unit.
+    /// Verification unit in bytes, and stamp; None unless all cells verify content in the same unit.
     verifiable: Option<(u32, u64)>,
 }
 

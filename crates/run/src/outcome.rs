@@ -64,7 +64,6 @@ pub enum RunError {
     System {
         /// Action that failed, such as mapping memory.
         what: String,
-        /// Error of the system call.
         source: std::io::Error,
     },
     /// Another rank (process) of the run failed.

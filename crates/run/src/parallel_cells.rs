@@ -1,9 +1,9 @@
 //! Runs the cells of a round in parallel, in virtual time. The cells are independent, because each preconditions its
 //! device to the steady state of its own writes.
 //!
-//! While this thread runs the current cell, other processors run the next cells of the round, whose results wait for
-//! their turn to be stored. The notebook thus stores whole cells in order, and all results equal those of sequential
-//! execution. A run that is killed loses its unfinished cells.
+//! While this thread runs the current cell, other threads run the next cells of the round. Their results are kept until
+//! it is their turn to be stored. The notebook thus stores whole cells in order, and all results equal those of
+//! sequential execution. A run that is killed loses its unfinished cells.
 
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::emulated::volumes;
@@ -76,8 +76,7 @@ pub(crate) fn drive(
     Ok(mine?)
 }
 
-/// Mean number of cells per thread in a batch. A larger batch shortens the time in which threads idle at its
-/// end.
+/// Mean number of cells per thread in a batch. Threads idle at the end of a batch, so larger batches waste less time.
 const CELLS_OF_THREAD: usize = 16;
 
 /// Runs this plan's cells and those in `beside`, distributed over all ranks. Rank 0 keeps the complete

@@ -142,7 +142,7 @@ fn thin(cell: &mut Cell, most: usize) {
     }
 }
 
-/// Observer of a cell in progress, which stores its intervals in the notebook and reports progress.
+/// Observes a cell in progress: stores its intervals in the notebook, and reports progress.
 pub(crate) struct CellWriter<'a> {
     writer: Option<&'a mut RunWriter>,
     watch: &'a mut dyn Watch,
@@ -177,7 +177,7 @@ impl<'a> CellWriter<'a> {
         }
     }
 
-    /// Reports that `cells` cells, from this one on, have begun in a batch that the ranks share.
+    /// Reports that the next `cells` cells, including this one, have begun. The ranks share them as one batch.
     pub(crate) fn begun(&mut self, cells: usize) {
         self.watch.begun(self.position.index + cells, self.ranks.size());
     }

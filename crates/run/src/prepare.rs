@@ -152,8 +152,8 @@ fn purge_opened_target(
     };
     let record = match purge_opened(opened, &options, &mut progress) {
         Ok(record) => record,
-        // The user did not name it for a purge: the method reports that and continues.
-        // The text is stored as a fact, which is a single line.
+        // The user did not confirm a purge of this target. The method reports that and continues. The text is stored as
+        // a fact, which is a single line.
         Err(e @ TargetError::Refused(_)) => {
             return Ok(Err(e.to_string().split_whitespace().collect::<Vec<_>>().join(" ")));
         }

@@ -114,7 +114,7 @@ fn apply(processors: &Processors) -> io::Result<()> {
     }
 }
 
-/// Pins the creating thread, and threads that it starts, to some processors until dropped.
+/// Restricts the thread that creates it, and threads that this thread starts, to some processors. Ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: Processors,

@@ -12,7 +12,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Memory per operation of a trace, bytes. Its think time takes `WAIT_BYTES` more.
+/// Memory per operation of a trace, bytes. An operation with a think time takes `WAIT_BYTES` more.
 const OP_BYTES: u64 = 24;
 const WAIT_BYTES: u64 = 16;
 /// Number of operations accepted on any machine, whatever its memory.
@@ -27,7 +27,7 @@ const INTERVALS: u64 = 200;
 /// Number of hexadecimal digits of the file's hash in the description.
 const HASH_DIGITS: usize = 16;
 
-/// Maximum number of operations of a trace, so that it fits in half of the available memory. `thinks`: whether each
+/// Maximum number of operations for which a trace fits in half of the available memory. `thinks`: whether each
 /// operation also needs memory for its think time.
 pub fn trace_ops_max(thinks: bool) -> usize {
     let bytes = if thinks { OP_BYTES + WAIT_BYTES } else { OP_BYTES };

@@ -146,7 +146,6 @@ pub struct TraceRequest {
 /// A cell that the user asked for by its workload, in contrast to the cells of a method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedCell {
-    /// Name of the cell within the run.
     pub name: String,
     /// Name of the workload if it differs from the cell's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

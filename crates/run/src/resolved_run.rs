@@ -35,7 +35,6 @@ pub struct ResolvedRun {
     pub thresholds: Vec<Threshold>,
     /// Emulated system whose volumes are the targets; None for real targets.
     pub emulated: Option<Emulated>,
-    /// Clock of all timestamps.
     pub clock: Clock,
     /// Settings of this process, which are not part of the request.
     pub process: Process,

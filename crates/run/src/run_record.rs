@@ -14,7 +14,7 @@ use iodyno_notebook::{
 use iodyno_targets::{BlockDevice, MachineFacts, SysRoot, health};
 use serde_json::Value;
 
-/// Builds the [`RunHead`] of a run, which is stored before the first cell.
+/// Builds the [`RunHead`] of a run, to be stored before the first cell.
 pub(crate) fn head(run: &ResolvedRun, open_targets: &[OpenTarget], plan: &Plan) -> RunHead {
     let json = |v: Result<Value, serde_json::Error>| v.unwrap_or(Value::Null);
     RunHead {

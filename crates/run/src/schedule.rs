@@ -28,7 +28,6 @@ pub(crate) struct Task {
     pub(crate) engine: Option<EngineKind>,
     /// Idle time after the cell, ns.
     pub(crate) then_wait_ns: u64,
-    /// Position among the run's cells.
     pub(crate) position: CellPosition,
 }
 
@@ -49,7 +48,6 @@ pub(crate) enum Next {
     Prepare {
         /// Position of the preparation in the method.
         place: Place,
-        /// Kind of preparation, with its parameters.
         how: Prepare,
         /// Range of indices into the run's targets to prepare.
         targets: Range<usize>,
@@ -58,7 +56,7 @@ pub(crate) enum Next {
     Finished,
 }
 
-/// Kind of preparation of targets.
+/// A preparation step of a method, with its parameters.
 #[derive(Debug)]
 pub(crate) enum Prepare {
     Purge,
@@ -76,15 +74,16 @@ pub(crate) struct Schedule<'a> {
     /// Finished steps of a method. For a list of cells, only their number matters.
     done: Vec<Done>,
     count: usize,
-    /// Numbers of the subjects (of a method) whose targets this run may have written.
+    /// Subjects, by number, to which this run may have written. A subject is one target, or all targets together.
     touched: BTreeSet<u32>,
     /// Results of cells that ran in parallel with an earlier cell, in the order in which they will be due.
     ahead: VecDeque<(Task, Vec<Cell>)>,
     /// Positions of sequential cursors, keyed by subject and stage.
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
-    /// Emulated system, and its machine, whose state is passed on from cell to cell.
+    /// Emulated system and machine on which cells continue in the state that the previous cell left. None before the
+    /// first such cell.
     carried: Option<(Arc<System>, Carried)>,
-    /// Preconditioning for the next emulated machine whose state will be passed on.
+    /// State in which the devices of the next such machine start.
     made: Precondition,
     /// Known overheads of the load generator (ns per I/O, maximum IOPS) by workload, since the rounds of a method
     /// repeat their workloads.
@@ -112,7 +111,8 @@ impl<'a> Schedule<'a> {
         self.run.method.as_ref().map(|m| (m, &m.method))
     }
 
-    /// Determines the next task.
+    /// Returns the next task: the next cell of the list, or the method's next step for the first subject that is not
+    /// finished.
     pub(crate) fn next(&self) -> Result<Next, RunError> {
         let Some((of, method)) = self.method() else {
             return Ok(self.listed());
@@ -163,7 +163,7 @@ impl<'a> Schedule<'a> {
         }))
     }
 
-    /// Applies settings that the request makes for all cells.
+    /// Applies the request's settings that hold for all cells.
     pub(crate) fn cell(&self, cell: CellSpec, seed: u64) -> CellSpec {
         let interval_ns = self.run.request.interval_ns.or(cell.interval_ns);
         let errors_max = self.run.request.errors_max;
@@ -243,7 +243,7 @@ impl<'a> Schedule<'a> {
         self.carried = None;
     }
 
-    /// Lets emulated devices idle for `ns`. None if no machine's state is being passed on.
+    /// Lets the emulated devices on which cells continue idle for `ns`. None if there are none.
     pub(crate) fn idle(&mut self, ns: u64) -> Option<()> {
         self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
     }
@@ -301,7 +301,7 @@ impl<'a> Schedule<'a> {
         all
     }
 
-    /// Whether `task` is the next cell whose results are already known from a parallel run.
+    /// Whether `task` is the next one in the queue of results from parallel runs.
     pub(crate) fn has_ahead(&self, task: &Task) -> bool {
         self.ahead.front().is_some_and(|(ahead, _)| is_same(ahead, task))
     }
@@ -311,8 +311,8 @@ impl<'a> Schedule<'a> {
         !self.ahead.is_empty()
     }
 
-    /// Takes the results of `task` if it ran in parallel with an earlier cell. Otherwise the prediction of the next
-    /// cells was wrong: discards the results of all cells that ran in parallel, and returns None.
+    /// Takes the results of `task` if it ran in parallel with an earlier cell. Otherwise returns None and discards all
+    /// results of parallel runs, because they belong to cells that were wrongly predicted to come next.
     pub(crate) fn take_ahead(&mut self, task: &Task) -> Option<Vec<Cell>> {
         if !self.has_ahead(task) {
             self.ahead.clear();

@@ -1,5 +1,5 @@
-//! Carries verifiable content across cells and runs: the stamp in a target's writes, the map that an earlier run left,
-//! and the map that this run leaves for the next.
+//! Carries verifiable content across cells and runs. Keeps the stamp in a target's writes, the map that an earlier run
+//! left, and the map that this run leaves for the next.
 //!
 //! The notebook keeps one map per target ([`Written`]). Before a run writes, it adds its stamp to that map; after a
 //! crash, content with that stamp is recognised as newer than the map. At its end, the run flushes the target and
@@ -25,7 +25,7 @@ use std::time::Duration;
 const UNITS_MAX: u64 = 1 << 25;
 /// Maximum size of a stored map, bytes: per unit, and constant part.
 const MAP_BYTES: (usize, usize) = (10, 4096);
-/// Timeout of an NBD server's final flush.
+/// Timeout for an NBD server's final flush.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
 /// Stamp in the content of targets that are re-created in each cell.
 const FRESH_STAMP: u64 = 1;

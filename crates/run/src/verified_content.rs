@@ -9,8 +9,7 @@ use std::sync::Arc;
 pub(crate) struct Verified {
     /// Stamp that identifies this run's writes.
     pub(crate) stamp: u64,
-    /// Unit of the verifiable content that was written as the target's initial content, bytes; None if there was
-    /// none.
+    /// Size of a verification unit in the initial content, bytes. None if the run wrote no verifiable initial content.
     pub(crate) laid_out: Option<u32>,
     /// Whether new, unverifiable initial content has replaced the content of earlier runs.
     pub(crate) is_laid_out_otherwise: bool,

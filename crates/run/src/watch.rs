@@ -48,13 +48,11 @@ pub struct Rates {
 /// Comparison of the ranks (processes, usually on different hosts) that measure a cell together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverRanks {
-    /// Number of ranks in the run.
     pub ranks: u32,
     /// Number of ranks that have reported their rates.
     pub heard: u32,
-    /// Number of the rank with the lowest rate.
+    /// Rank with the lowest rate, numbered from 0.
     pub slowest: u32,
-    /// Host of the rank with the lowest rate.
     pub slowest_host: String,
     /// Operations per second of the slowest rank.
     pub slowest_iops: f64,
@@ -77,8 +75,8 @@ pub trait Watch {
     /// Called when the workers of the next cells are ready. `cells` has one empty cell per target; the first one
     /// has the given index in the run.
     fn ready(&mut self, _first_index: usize, _cells: &[Cell]) {}
-    /// Called when a worker of cell `target` has finished interval `index`. Each worker delivers its own part of
-    /// the same interval.
+    /// Called when a worker has finished interval `index` of its cell, which has the index `_target` in the list passed
+    /// to [`Self::ready`]. Each worker delivers its own part of the same interval.
     fn interval(&mut self, _target: usize, _index: usize, _interval: &Interval) {}
     /// Called when cells are finished and judged. The first one has the given index in the run.
     fn finished(&mut self, _first_index: usize, _cells: &[Cell]) {}

@@ -81,7 +81,7 @@ pub(crate) struct Depth {
 }
 
 impl Depth {
-    /// Limits for inspecting a local target, which takes 1 to 2 s on a hard disk.
+    /// Limits for inspecting a local target. The inspection takes 1 to 2 s on a hard disk.
     pub(crate) const FULL: Self = Self {
         parts: 256,
         passes: 4,
@@ -215,7 +215,7 @@ fn judge(bytes: &[u8], offset_bytes: u64, from: usize) -> (Sector, usize) {
     (verdict, 0)
 }
 
-/// Reads samples of a target and counts those with iodyno's own and with foreign data.
+/// Reads samples of a target. Counts those that hold iodyno's own data, and those that hold foreign data.
 struct Sampler<'a> {
     read: &'a mut dyn FnMut(u64, &mut [u8]) -> io::Result<()>,
     /// Buffer for one sample, preceded by the 64 KiB before it on the target.

@@ -87,12 +87,11 @@ impl fmt::Display for Refusal {
 /// Why a target was refused, and the names with which `--destroy` could have lifted the refusals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTarget {
-    /// Name of the refused target, as in the messages.
     pub target: String,
     /// Every reason, the gravest first.
     pub refusals: Vec<Refusal>,
-    /// Names that `--destroy` would have to give: kernel name, path, serial number. Empty when at least
-    /// one of the refusals can't be lifted.
+    /// Names of the target, of which `--destroy` could give any one: kernel name, path, serial number. Empty when at
+    /// least one of the refusals can't be lifted.
     pub confirmed_by: Vec<String>,
     /// Names that the user gave with `--destroy`; none of them is a name of this target.
     pub given: Vec<String>,

@@ -18,7 +18,7 @@ const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 const FIEMAP_FLAG_SYNC: u32 = 1;
 /// `_IOWR('N', 0x41, struct nvme_passthru_cmd)`, linux/nvme_ioctl.h: send an admin command.
 const NVME_IOCTL_ADMIN_CMD: libc::c_ulong = 0xC048_4E41;
-/// `_IO('N', 0x40)`, linux/nvme_ioctl.h: get the namespace number of a block device.
+/// `_IO('N', 0x40)`, linux/nvme_ioctl.h: get the namespace identifier (NSID) of a block device.
 const NVME_IOCTL_ID: libc::c_ulong = 0x4E40;
 /// scsi/sg.h: send a SCSI command and wait for its completion.
 const SG_IO: libc::c_ulong = 0x2285;
@@ -142,8 +142,8 @@ struct LoopInfo64 {
     init: [u64; 2],
 }
 
-/// Backing of a loop device: device number of its file system, inode number, and number of the backing
-/// device, with both device numbers packed. For a file, the last is 0 or the file system's number.
+/// Identifies the backing of a loop device: packed device number of the backing's file system, inode number, and packed
+/// device number of a backing device. For a backing file, the last is 0 or the file system's number.
 pub(crate) fn loop_backing(fd: impl AsFd) -> Result<(u64, u64, u64)> {
     let mut info = LoopInfo64 {
         device: 0,
@@ -316,7 +316,7 @@ pub(crate) fn nvme_log_page(fd: impl AsFd, log_id: u8, page: &mut [u8]) -> Resul
     })
 }
 
-/// Reads the NVMe namespace number of a block device.
+/// Reads the NVMe namespace identifier (NSID) of a block device.
 pub(crate) fn nvme_namespace(fd: impl AsFd) -> Result<u32> {
     // SAFETY: the call takes no argument and gives a number back.
     let rc = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), NVME_IOCTL_ID as _) };

@@ -4,8 +4,8 @@
 //! [`lay_out`](lay_out()). A command can stop after any step (`iodyno check` stops after the third). The result of each
 //! step is plain data for the notebook.
 //!
-//! In addition, [`purge`] erases a target. [`writes_seen`] takes a fingerprint of all writes to a target, which shows a
-//! later run whether another program has written since.
+//! In addition, [`purge`] erases a target. [`writes_seen`] takes a fingerprint of all writes to a target. The
+//! fingerprint shows a later run whether another program has written since.
 //!
 //! **Invariants**
 //!

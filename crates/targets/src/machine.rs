@@ -42,7 +42,6 @@ pub struct MachineFacts {
     pub cpu_model: Option<String>,
     /// Microcode revision of the processor, from `/proc/cpuinfo`.
     pub microcode: Option<String>,
-    /// Number of processors online.
     pub cores_online: Option<u64>,
     /// Number of processors that this process may use.
     pub cores_usable: Option<u64>,

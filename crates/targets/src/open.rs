@@ -41,7 +41,6 @@ pub enum Access {
 /// Options for opening a target: access, page cache, confirmed overwriting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Whether to open the target for writing.
     pub access: Access,
     /// Use of the page cache. A setting in the target's name takes precedence.
     pub direct: Direct,
@@ -118,7 +117,6 @@ pub(crate) enum Undo {
 pub struct Opened {
     /// File descriptor, which all I/O engines and threads may share.
     pub fd: OwnedFd,
-    /// Whether the target is opened for writing.
     pub access: Access,
     /// Usable bytes from offset 0; a multiple of `align_bytes`.
     pub capacity_bytes: u64,

@@ -333,7 +333,6 @@ impl NewFile {
         self.is_kept = true;
     }
 
-    /// Removes the file.
     fn remove(self) {
         drop(self);
     }

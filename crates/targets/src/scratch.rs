@@ -25,8 +25,8 @@ pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Frees the file's blocks, and waits until the file system has committed this. With mount option `discard`,
-/// freed blocks are discarded at the next commit, which could otherwise disturb a later measurement.
+/// Frees the file's blocks, and waits until the file system has committed this. With the mount option `discard`, the
+/// commit discards the blocks; later, that could disturb a measurement.
 pub(crate) fn free_blocks(fd: &OwnedFd) {
     // If the file system refuses, the blocks are freed when the descriptor closes.
     if rustix::fs::ftruncate(fd, 0).is_ok() {

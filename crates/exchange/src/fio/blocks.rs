@@ -43,8 +43,8 @@ impl Reading<'_> {
         all
     }
 
-    /// Address patterns of the issued kinds of operations, and whether each clone needs a range of its own for
-    /// them.
+    /// Address pattern of each issued kind of operation, and whether these patterns need a separate range for each
+    /// clone.
     pub(super) fn addresses(&mut self, plan: &Plan) -> (Vec<Pattern>, bool) {
         let kinds = plan.mix.0.len();
         let Some(percents) = self.jumps(plan) else {
@@ -66,7 +66,7 @@ impl Reading<'_> {
         (by_kind, is_any_alone)
     }
 
-    /// Address pattern of one kind of operation, and whether each clone needs a range of its own for it.
+    /// Address pattern of one kind of operation, and whether the pattern needs a separate range for each clone.
     /// `percent` is `percentage_random` of that kind. If the pattern is refused, returns an arbitrary one.
     fn addresses_of(&mut self, plan: &Plan, percent: u64) -> (Pattern, bool) {
         let Plan { mix, walk, region } = plan;

@@ -19,7 +19,6 @@ pub(super) enum Jobs {
     Named(Vec<Section>),
 }
 
-/// A parsed command line.
 pub(super) struct Line {
     pub(super) jobs: Jobs,
     /// Position of `--readonly`, which forbids writes; None without it.

@@ -163,9 +163,8 @@ impl<'a> Reading<'a> {
         Region { size, each_bytes, is_shared, threads, files: nrfiles, drawn, step }
     }
 
-    /// Whether the last block of a sequential pass may extend beyond `size`. fio issues each block that begins
-    /// before `size`, if the device or file continues after it. If the file ends at `size`, the last whole block
-    /// is the last one.
+    /// Whether the last block of a sequential pass may extend beyond `size`. fio issues each block that begins before
+    /// `size`, if the device or file continues after `size`. If the file ends at `size`, fio issues only whole blocks.
     pub(super) fn begins_another_block(&self) -> bool {
         self.is_longer_than_size()
             && self.section.value("filename").is_none_or(|name| !name.contains(':'))
@@ -282,7 +281,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Active range of a job whose file is one of `count` equal parts of the target; None if it is refused.
+    /// Active range of a job whose file is part `number` (from 0) of `count` equal parts of the target; None if it is
+    /// refused.
     fn share_of_target(
         &mut self,
         number: u64,

@@ -197,8 +197,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Initial state of the file that fio creates for a job: allocated but unwritten, or empty, if the job only
-    /// writes; otherwise written.
+    /// Initial state of the file that fio creates for a job. If the job only writes, the file is allocated but
+    /// unwritten, or empty; otherwise it is written.
     fn new_file(&mut self, mix: &Mix) -> NewFile {
         let is_device = is_device(self.section);
         let fallocate = self.text("fallocate").map(|(value, _)| value);
@@ -405,7 +405,6 @@ impl Reading<'_> {
         workload.flush_bursts(every, burst);
     }
 
-    /// Whether the job verifies content.
     pub(super) fn verifies(&self) -> bool {
         match self.section.value("verify") {
             Some(verify) => !matches!(verify, "0" | "none" | "null"),
@@ -452,8 +451,7 @@ impl Reading<'_> {
     }
 }
 
-/// Sets the mix, block sizes and addresses of the workload. If all kinds of operations have the same, sets
-/// them once for all.
+/// Sets the mix, block sizes and addresses of the workload. Settings that all kinds of operations share are set once.
 fn set_kinds(plan: &Plan, addresses: Vec<Pattern>, workload: &mut Draft) {
     let issued = &plan.mix.0;
     let Some(first) = issued.first() else { return };

@@ -84,8 +84,8 @@ impl Reading<'_> {
         Some((mix, walk))
     }
 
-    /// Converts `zonemode=zbd`, in which fio writes zones from their start and emulates them on a device without
-    /// zones. `is_plain`: `rw` has no number after a colon. None if it is refused.
+    /// Converts `zonemode=zbd`. fio then writes zones from their start, and emulates the zones on a device that has
+    /// none. `is_plain`: `rw` has no number after a colon. None if the option is refused.
     fn open_zones(
         &mut self,
         mix: &Mix,

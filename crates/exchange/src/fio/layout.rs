@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(super) struct Surround<'a> {
     pub(super) part: &'a Part,
     pub(super) before: Before,
-    /// Start delay until the job for which this job waits has ended, ns; 0: no delay.
+    /// Start delay, ns: until the end of the job for which this job waits; 0: no delay.
     pub(super) delay_ns: u64,
     /// Whether the job belongs to the last group of the file.
     pub(super) is_last: bool,
@@ -45,7 +45,8 @@ pub(super) enum Part {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) jobs: Vec<usize>,
-    /// Job that waits → job in this group for whose end it waits (`wait_for`), by index.
+    /// Jobs in this group that wait for the end of another one (`wait_for`): index of the waiting job → index of the
+    /// other.
     pub(super) waits: BTreeMap<usize, usize>,
 }
 
@@ -207,10 +208,9 @@ pub(super) fn known_before(
     (known, spaces)
 }
 
-/// Determines the part of the target for each job. `spaces`: bytes that each job needs; None if unknown.
-/// Devices and files with a target of their own begin at its start. Other files begin at the start, too,
-/// unless they are in use at the same time; such files are placed side by side. Jobs with the same file share
-/// its place, in all groups.
+/// Determines the part of the target for each job. `spaces`: bytes that each job needs; None if unknown. A device, or a
+/// file that is a target of its own, begins at the start of its target. So do other files, but files in use at the same
+/// time are placed side by side. Jobs with the same file use the same part, in all groups.
 pub(super) fn parts(
     sections: &[Section],
     groups: &[Group],

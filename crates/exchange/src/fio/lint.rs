@@ -143,8 +143,8 @@ impl Reading<'_> {
     }
 }
 
-/// Number of top ranks, out of `all`, that together receive the fraction `share` of the draws of a Zipf
-/// distribution.
+/// Number of most frequent items, out of `all`, that together receive the fraction `share` of the draws from a Zipf
+/// distribution with exponent `theta`.
 fn zipf_ranks(all: u64, theta: f64, share: f64) -> u64 {
     if !theta.is_finite() || theta <= 0.0 {
         return all;

@@ -113,7 +113,7 @@ pub(super) struct Region {
     pub(super) threads: u64,
     /// Number of files of each clone.
     pub(super) files: u64,
-    /// Sizes of the files, which fio draws from a range, bytes; empty: all files have the same size.
+    /// Sizes that fio draws for the files from a range, bytes; empty: all files have the same size.
     pub(super) drawn: Vec<u64>,
     /// Distance between the offsets of consecutive clones (`offset_increment`), bytes.
     pub(super) step: u64,

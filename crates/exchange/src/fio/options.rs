@@ -455,7 +455,7 @@ pub(super) enum Fate {
     Unknown,
 }
 
-/// Canonical name of an option, which may be given by an alternative name.
+/// Canonical name of the option that is called `name` or has this alternative name.
 pub(super) fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(other, _)| *other == name).map_or(name, |(_, ours)| ours)
 }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const CPU_NS_MAX: f64 = (1_u64 << 50) as f64;
 /// Maximum length of a quoted name in a message, characters.
 const QUOTE_CHARS: usize = 60;
-/// Relative difference between the run times of two directions or threads from which on a remark is made.
+/// A remark is made if the run times of two directions or threads differ by more than this fraction of the longer one.
 const TIMES_APART: f64 = 0.02;
 /// Maximum number of simultaneous jobs that a cell names.
 const BESIDE_MAX: usize = 16;
@@ -27,7 +27,6 @@ const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "
 const FILE_ENGINES: [&str; 9] =
     ["sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "splice"];
 
-/// A converted fio job.
 #[derive(Debug)]
 pub(super) struct JobCell {
     pub(super) target: Target,

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Maximum number of threads per job; fio's own limit is 4096.
 const THREADS_MAX: u32 = 4096;
-/// Minimum run time of a job from which its threads can be counted, ms.
+/// Minimum run time of a job for counting its threads by `job_runtime`, ms.
 const LENGTH_MIN_MS: u64 = 200;
 
 /// JSON entries for the threads of one job.

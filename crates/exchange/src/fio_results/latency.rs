@@ -66,7 +66,8 @@ impl Values {
         Self { counts, sum_ns: Some(sum_ns(latency, ops)), only_percentiles: false }
     }
 
-    /// Gives each operation the smallest percentile at or above its rank, or the maximum.
+    /// Gives each operation the latency of the smallest known percentile at or above the operation's rank, or the
+    /// maximum.
     fn of_percentiles(latency: &Latency, ops: u64) -> Option<Self> {
         let (min, max) = (latency.min, latency.max);
         let known = latency.percentile.iter().filter_map(|(p, ns)| Some((p.parse().ok()?, *ns)));

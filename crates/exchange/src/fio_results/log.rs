@@ -8,7 +8,6 @@ use std::path::Path;
 /// Maximum time of a row, ms. Times count from 1970 with `log_unix_epoch`.
 const TIME_MS_MAX: u64 = 1 << 42;
 
-/// A log file of fio.
 #[derive(Clone, Debug)]
 pub struct LogFile {
     /// Path of the file. The file name, such as `NAME_clat.1.log`, determines the kind of log and the job.
@@ -28,7 +27,6 @@ pub(super) enum LogKind {
     Bandwidth,
 }
 
-/// A row of a log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row<'a> {
     /// Number of the line, from 1.
@@ -139,7 +137,7 @@ fn histogram_row(line: &str) -> Option<Row<'_>> {
     Some(Row { line: 0, time_ms, kind, value: 0, block_bytes, counts: rest })
 }
 
-/// Number of bins of a row of a histogram log without coarseness: 29 groups of 64.
+/// Number of bins per row of a histogram log at full resolution (without `log_hist_coarseness`): 29 groups of 64.
 const BINS: usize = 29 << 6;
 
 /// Latencies of a row of a histogram log: midpoints of the bins in ns, each with its count. None if a count is not a

@@ -110,7 +110,6 @@ pub(super) struct Sync {
     pub(super) lat_ns: Option<Latency>,
 }
 
-/// Latencies of a direction.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Latency {

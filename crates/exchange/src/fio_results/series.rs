@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 
 /// Maximum number of intervals of a job. A longer job gets longer intervals.
 const INTERVALS_MAX: u64 = 10_000;
-/// Interval for logs with a row per I/O, ms: for jobs shorter than a minute, for longer jobs.
+/// Interval for logs with a row per I/O, ms: the first for jobs shorter than a minute, the second for longer ones.
 const INTERVAL_MS: [u64; 2] = [100, 1000];
-/// Maximum relative excess of a log's total over the JSON's. Rounded windows cause a small excess.
+/// Maximum relative excess of a log's total over the JSON's total. Rounded windows cause a small excess.
 const EXCESS_MAX: f64 = 0.05;
 /// Maximum relative difference in the number of operations between a log with a row per I/O and the JSON.
 const MISSING_MAX: f64 = 0.01;
 
-/// Maximum number of further intervals over which the operations of a late row of a histogram log are spread.
+/// Maximum number of further intervals over which a row of a histogram log is spread. fio may write a row late, so that
+/// the row covers more than one window.
 const LATE_SLOTS_MAX: usize = 64;
 
 /// Totals of one kind of operation, from the job's JSON.

@@ -93,8 +93,8 @@ pub(super) fn decimal(text: &str, digits: u32) -> Option<u64> {
     Some(number)
 }
 
-/// Converts the times of a format whose clock starts at an arbitrary date, such as 1970. Its zero is an hour
-/// before the first row, because later rows may be earlier than the first.
+/// Converts the times of a format whose clock starts at an arbitrary date, such as 1970. Zero of the converted times
+/// lies an hour before the first row, because later rows may be earlier than the first.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     first_ns: Option<u64>,

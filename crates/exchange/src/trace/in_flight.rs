@@ -63,7 +63,8 @@ impl InFlight {
         self.count += 1;
     }
 
-    /// Marks an operation as requeued.
+    /// Marks the latest waiting operation in this range as requeued, so that a later issue event counts as its
+    /// repetition.
     pub(super) fn requeued(&mut self, place: Place) {
         let at = self.waiting.get_mut(&place.key());
         let last = at.and_then(|all| all.iter_mut().rfind(|w| w.sectors == place.sectors));

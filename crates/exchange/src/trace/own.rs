@@ -67,7 +67,7 @@ pub fn line(to: &mut String, at_ns: u64, id: OwnId, op: Option<&Op>) {
     };
 }
 
-/// Formats the last line of a trace, which states the number of operations.
+/// Formats the last line of a trace: the number of operations.
 pub fn tail(operations: u64) -> String {
     format!("end {operations}\n")
 }

@@ -44,7 +44,6 @@ pub(super) fn device_number(word: &str) -> Option<u64> {
     Some(u64::from(major.parse::<u32>().ok()?) << 32 | u64::from(minor.parse::<u32>().ok()?))
 }
 
-/// An event of the block layer.
 pub(super) struct Event<'a> {
     pub(super) device: &'a str,
     pub(super) at_ns: u64,

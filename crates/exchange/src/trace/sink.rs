@@ -27,7 +27,6 @@ impl Traced {
         Self { at_ns, kind, fua: false, offset_bytes, len_bytes, response_ns: None }
     }
 
-    /// Creates a flush at `at_ns`.
     pub(super) const fn flush(at_ns: u64) -> Self {
         Self::new(at_ns, OpKind::Flush, 0, 0)
     }
@@ -37,15 +36,14 @@ impl Traced {
 pub(super) struct Sink<'a> {
     pub(super) chosen: &'a Selection,
     pub(super) builder: TraceBuilder,
-    /// Start of the trace, ns, in the time base of its operations. The times of `--from` and `--to` are relative to
-    /// it.
+    /// Start of the trace, ns, in the time base of its operations. The times of `--from` and `--to` count from this
+    /// time.
     pub(super) start_ns: u64,
-    /// Cache: name and number of the file or device of the previous operation, because the next operation is
-    /// usually on the same one.
+    /// Name and number of the file or device of the previous operation. Caches the look-up, because consecutive
+    /// operations are usually on the same one.
     part: Option<(String, u16)>,
-    /// Whether an operation on an unselected file or device was read; and whether a selected file or device first
-    /// occurred after such an operation, and thus has a different offset on the target than in a replay of the whole
-    /// trace.
+    /// First: an operation on an unselected file or device was read. Second: a selected file or device first occurred
+    /// after such an operation, so its offset on the target differs from a replay of the whole trace.
     others: (bool, bool),
     pub(super) other_names: Vec<String>,
     pub(super) left_out: BTreeMap<String, u64>,

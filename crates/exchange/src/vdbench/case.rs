@@ -1,4 +1,5 @@
-//! Types for one workload of a vdbench run at one combination of the run's `for…` lists. Each becomes a job.
+//! Types for a case: one workload of a vdbench run at one combination of the run's `for…` lists. Each case becomes a
+//! job.
 
 use super::parameters::{Definition, Value};
 use crate::shared::name;

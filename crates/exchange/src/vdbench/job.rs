@@ -125,7 +125,7 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// Limits of the workload. With [`Walk::ToEnd`], it also ends after `active_bytes`.
+    /// Limits of the workload. With [`Walk::ToEnd`], the workload also ends after `active_bytes`.
     fn end(
         &mut self,
         case: &Case<'_>,

@@ -17,7 +17,6 @@ pub(super) enum Kind {
     Run,
 }
 
-/// A value with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) text: String,

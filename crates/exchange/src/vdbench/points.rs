@@ -30,8 +30,8 @@ impl Reading<'_, '_> {
         all
     }
 
-    /// Numbers in the range from `from` to `to`, with `step` between them. Stops at one more than the maximum
-    /// number of groups in a file. None if the step is refused.
+    /// Numbers in the range from `from` to `to`, with `step` between them. Stops when there are more numbers than a
+    /// file may have groups. None if the step is refused.
     fn range(
         &mut self,
         value: &Value,

@@ -1,5 +1,5 @@
-//! Findings: results of a method to be printed, drawn and stored. A pure function computes them from the method and
-//! its cells (measurements).
+//! Findings: the results of a method, to be printed, drawn and stored. A pure function computes them from the method
+//! and its cells (measurements).
 
 mod kinds;
 mod points;

@@ -8,7 +8,6 @@ use crate::next_step::Method;
 use crate::stage::{Ceiling, Points};
 use serde::Serialize;
 
-/// Result at one operating point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointFinding {
     /// Type of operating point: `max`, `optimal`, `mid` or `min`.

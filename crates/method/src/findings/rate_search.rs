@@ -1,5 +1,5 @@
-//! Result of the search for the highest rate that meets a latency limit. Contains two pairs of bounds of that rate:
-//! from the measured values, and with 95 % confidence.
+//! Result of the search for the highest rate that meets a latency limit. There are two pairs of bounds of the rate: one
+//! from the measured values, one with 95 % confidence.
 
 use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
@@ -10,8 +10,8 @@ use iodyno_measure::{Cell, ClassStats, Histogram, Interval, KindSummary};
 use iodyno_units::{OpKind, human};
 use serde::Serialize;
 
-/// Rate that missed the limit, as a fraction of the capacity, from which the miss is attributed to an
-/// external limit.
+/// An external limit is reported to set the highest rate if no rate below this fraction of the capacity missed the
+/// latency limit. Otherwise it is reported to set only the rate of the closed loop.
 const EDGE_SHARE_MIN: f64 = 0.5;
 
 /// Result of a search for the highest rate under a latency limit.
@@ -47,7 +47,7 @@ pub struct RateSearchFinding {
     /// Range of rates with mixed outcomes: from the lowest rate that missed the limit to the highest that met it.
     /// `None` if all misses are at higher rates than all successes.
     pub mixed_iops: Option<(f64, f64)>,
-    /// Number of measurements at the highest rate that met the limit.
+    /// Number of measurements at [`Self::holds_iops`].
     pub cells_at_answer: usize,
     /// Description of a limit outside the device, such as a cgroup's IOPS limit, that determined a rate. `None` if none
     /// was found.
@@ -155,7 +155,6 @@ pub struct Probe {
     /// Whether the target sustained the rate with the latency under the limit; `None` for the closed-loop
     /// measurement.
     pub holds: Option<bool>,
-    /// Results of each kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
 }
@@ -223,8 +222,9 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     })
 }
 
-/// External limit that was read from the kernel in any cell, or else inferred in the closed-loop cell or at the
-/// highest rate. In other cells none is inferred, since among many rates one is round by chance.
+/// Describes the external limit that was read from the kernel in any cell, or else inferred in the closed-loop cell or
+/// at the highest rate. Other inferred limits are ignored: a round rate suggests a limit, but among many rates one is
+/// round by chance.
 fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     let mut cells: Vec<&Cell> = cells.collect();
     let rate = |cell: &Cell| cell.key.offered_iops.unwrap_or(f64::INFINITY);

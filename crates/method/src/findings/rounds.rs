@@ -35,7 +35,7 @@ pub struct RoundsFinding {
 pub struct Variable {
     /// Display name of the variable, such as `iops of block=4KiB`.
     pub name: String,
-    /// Index in the grid of the point to which the variable belongs.
+    /// Index of the variable's point in the grid.
     #[serde(skip)]
     pub point: usize,
     /// Quantity of the point that must become steady.

@@ -13,7 +13,6 @@ use serde::Serialize;
 /// Result of a stage that samples one workload over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesFinding {
-    /// Samples in order of time.
     pub samples: Vec<Sample>,
     /// Verdict of the specification's steady-state test on every n-th sample; `None` if the method requires no steady
     /// state.
@@ -28,7 +27,6 @@ pub struct SeriesFinding {
     pub first: Row,
 }
 
-/// Figures of one sample of a series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// Time from the start of the series to the end of the sample, including idle time, s.

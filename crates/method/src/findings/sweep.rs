@@ -15,7 +15,6 @@ use serde::Serialize;
 /// Result of measuring a grid of points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SweepFinding {
-    /// Results of all points.
     pub table: Table,
     /// Latency as a function of load; `None` unless every axis is depth, threads or rate.
     pub load: Option<Load>,

@@ -55,7 +55,6 @@ pub struct Row {
     pub codes: Vec<String>,
     /// Whether a cell ended early because its mean was precise enough. Occurs only in virtual time.
     pub settled: bool,
-    /// Results of each kind of operation.
     #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
 }
@@ -79,15 +78,14 @@ impl Table {
 }
 
 impl Table {
-    /// Kinds of operation, if a point has several, so that their latencies must be shown separately. Empty if every
-    /// point has one kind.
+    /// Kinds of operation whose latencies must be shown separately: all kinds if a point has several, otherwise none.
     pub fn kinds_apart(&self) -> Vec<OpKind> {
         kinds_apart(self.rows.iter())
     }
 }
 
-/// Kinds of operation in `rows`, if a row has several, so that their latencies must be shown separately. Empty if every
-/// row has one kind.
+/// Kinds of operation whose latencies must be shown separately: all kinds in `rows` if a row has several, otherwise
+/// none.
 pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
     let (mut all, mut has_several) = (BTreeSet::new(), false);
     for row in rows {

@@ -93,7 +93,7 @@ struct StageOf<'a> {
     method: &'a Method,
     subject: u32,
     number: usize,
-    /// Prefix of texts that names the target; empty unless targets are treated separately.
+    /// Name of the target, as a prefix of messages; empty unless targets are treated separately.
     target: &'a str,
 }
 

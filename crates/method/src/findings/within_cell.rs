@@ -6,8 +6,8 @@ use iodyno_measure::statistics;
 use iodyno_measure::statistics::drift::{Drift, DriftLimits, judge};
 use serde::Serialize;
 
-/// Maximum number of points in the drift test, whose run time grows with their square; longer series are
-/// averaged.
+/// Maximum number of points in the drift test, because its run time grows with the square of this number. Neighbouring
+/// points of longer series are averaged.
 const POINTS_MAX: usize = 600;
 /// Minimum number of intervals for the drift test.
 const POINTS_MIN: usize = 20;

@@ -43,8 +43,8 @@ impl Tried {
         self.held + self.failed
     }
 
-    /// Whether the rate meets the limit, by a majority of its cells; `None` if undecided. A first success decides
-    /// alone, but a failure only after `deciding` cells.
+    /// Whether the rate meets the limit; `None` if undecided. A success decides if no cell has failed. Otherwise the
+    /// majority decides once there are `deciding` cells.
     fn verdict(&self, deciding: usize) -> Option<bool> {
         if self.is_overloaded {
             return Some(false);
@@ -171,7 +171,6 @@ impl Course {
         self.unknown = Some((rate_iops, needed_ns));
     }
 
-    /// Number of cells measured at a rate.
     pub(crate) fn cells_at(&self, rate_iops: f64) -> usize {
         self.tried.iter().find(|tried| tried.is(rate_iops)).map_or(0, Tried::cells)
     }

@@ -11,7 +11,6 @@ use iodyno_workload::Spec;
 /// Default workload of a stage: random reads and writes of 4 KiB, as a workload file.
 const PLAIN: &str = "schema = 1\nblock = \"4KiB\"\nmix = { read = 1, write = 1 }\n[all]\naddresses = \"uniform\"\n[limits]\ntime = \"60s\"\nramp = \"0s\"";
 
-/// First of the errors in a workload.
 fn first(errors: Vec<FileError>) -> FileError {
     errors.into_iter().next().unwrap_or_else(|| wrong(0..0, "no workload"))
 }

@@ -46,8 +46,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads the duration under the stage's key `path`. Returns it times the operator's factor (`--scale`), ns;
-    /// at least 1.
+    /// Reads the duration under the stage's key `path`, ns. Returns the duration times the operator's factor
+    /// (`--scale`), at least 1.
     fn time(&self, path: &str) -> u64 {
         let ns = self.raw.whole(path).unwrap_or(1);
         ((ns as f64 * self.defaults.scale) as u64).max(1)

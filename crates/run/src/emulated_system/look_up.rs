@@ -7,7 +7,6 @@ use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, RuleBroke
 
 /// Result of looking up an emulated device or system.
 pub(crate) enum Found {
-    /// A device, with its description.
     Device(Box<DescribedDevice>),
     /// A system with its description, and the file that contains it.
     System(Box<DescribedSystem>, File),

@@ -1,5 +1,5 @@
-//! Computes the latency breakdown and resource utilization of a measured window from the counters of a machine's
-//! parts: the time of one I/O by phase, and for each resource its utilization and the rate at which it would saturate.
+//! Computes the latency breakdown and the resource utilization of a measured window from the counters of a machine's
+//! parts. The breakdown is the time of one I/O by phase. Each resource also gets the rate at which it would saturate.
 
 use iodyno_emulate::System;
 use iodyno_emulate::usage::{self, Of, Phase, Snapshot};

@@ -180,8 +180,8 @@ impl Described {
     }
 }
 
-/// What a power cut leaves of other writes, if the device's file says so: `; other writes may survive
-/// in part, in whole blocks of 16 KiB, in any order`.
+/// Describes what a power cut may leave of writes that are not certain to survive: `; other writes may survive in part,
+/// in whole blocks of 16 KiB, in any order`. Empty if the device's file does not say.
 fn blocks_in_words(flash: &Flash) -> String {
     let Some(cut) = flash.power_cut else { return String::new() };
     let order = match cut.order {

@@ -1,8 +1,8 @@
 //! Determines the factor that limits a cell's throughput.
 //!
 //! A resource that is busy nearly all the time is the limit. If there are several, a resource that does work takes
-//! precedence over one that is only occupied while others work, such as a read context, which is occupied as long as
-//! its die is busy. Among equals, the busiest is the limit. If no resource is saturated, throughput is the number of
+//! precedence over one that is only occupied while others work. For example, a read context is occupied as long as its
+//! die is busy. Among equals, the busiest is the limit. If no resource is saturated, throughput is the number of
 //! outstanding I/Os divided by their latency (Little's law), unless the schedule or the device's queue limits it.
 
 use super::account::Share;

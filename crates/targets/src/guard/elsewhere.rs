@@ -154,9 +154,9 @@ fn is_locked(file: &File) -> bool {
     whole == Err(Errno::WOULDBLOCK) || ioctl::has_record_lock(file).unwrap_or(false)
 }
 
-/// Adds a refusal if another process has the file open or mapped for writing. The file's owner and root ask
-/// the kernel for a lease. Other users, or all users if the file system lacks leases, search the processes in
-/// `/proc`.
+/// Adds a refusal if another process has the file open or mapped for writing. The kernel tells this to the file's owner
+/// and to root, who may take a lease. For other users, and on file systems without leases, the processes in `/proc` are
+/// searched.
 pub(super) fn check_file(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
     let path = open_path(inspection);
     let flags =

@@ -221,8 +221,8 @@ fn a_loop_device_on_a_device_that_is_in_use() {
     assert_eq!(codes(&tree, "7:3"), []);
 }
 
-/// If a loop device lies on the target, the mount of a device built on it counts as a mount of the target, which no
-/// name lifts.
+/// A loop device lies on the target. If a device built on that loop device is mounted, the target counts as mounted,
+/// and no name lifts the refusal.
 #[test]
 fn devices_on_a_loop_device_are_in_use() {
     type Change = fn(&Tree);
@@ -435,7 +435,7 @@ fn a_device_or_an_export_is_purged_by_its_name_alone() {
     }
 }
 
-/// The content of a device is a reason to name it before a purge, not to choose another device.
+/// If a device holds data, the advice before a purge is to name the device, not to choose another one.
 #[test]
 fn a_purge_has_remedies_of_its_own() {
     let tree = partitioned();

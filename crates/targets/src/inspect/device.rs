@@ -208,9 +208,9 @@ pub struct BlockDevice {
     pub wbt_lat_usec: Option<u64>,
     /// Volatile write cache as the kernel treats it: `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// True if forced unit access (FUA) is supported.
+    /// True if the kernel sends forced unit access (FUA) writes to the device (`queue/fua`).
     pub fua: Option<bool>,
-    /// True if discards are supported.
+    /// True if the kernel passes discards to the device (`queue/discard_max_bytes` is not 0).
     pub discard: Option<bool>,
     /// True if the device can write zeroes itself, without a data transfer.
     pub write_zeroes_offload: Option<bool>,
@@ -241,7 +241,6 @@ pub struct BlockDevice {
     pub device_mapper: Option<String>,
     /// Level and state of a RAID set, joined by a space.
     pub raid: Option<String>,
-    /// Compression algorithm of a zram device.
     pub zram_algorithm: Option<String>,
     /// I/O counters at the time of inspection.
     pub stats: Option<DiskStats>,

@@ -59,7 +59,6 @@ const NOT_FOR_FILES: [&str; 14] = [
 pub struct FileSystem {
     /// Type as the kernel names it: ext4, xfs, tmpfs, …
     pub fs_type: String,
-    /// Path at which the file system is mounted.
     pub mount_point: Option<String>,
     /// Mounted source: a device, a server's path, or a conventional word such as `tmpfs`.
     pub source: Option<String>,
@@ -91,8 +90,8 @@ impl FileSystem {
     }
 }
 
-/// Mount that contains `path`: the one with its mount number, otherwise the one with the longest matching
-/// mount point on the same device.
+/// Mount that contains `path`: the mount whose id the kernel states for the path, otherwise the one with the longest
+/// matching mount point on the device `dev`.
 fn mount_of(root: &SysRoot, path: &Path, dev: DevNo) -> Option<Mount> {
     let mounts = mounts::mounts(root);
     let id = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)

@@ -73,7 +73,7 @@ pub enum Kind {
 pub struct Identity {
     /// Device number of the file system that contains the file or device node.
     pub dev: DevNo,
-    /// Number of the inode in this file system.
+    /// Inode number in this file system.
     pub inode: u64,
     /// Device number of a block or character device; `None` for a file.
     pub device: Option<DevNo>,
@@ -123,11 +123,10 @@ pub struct Inspection {
     pub identity: Option<Identity>,
     /// Required alignment of direct I/O, and preferred I/O sizes.
     pub alignment: Alignment,
-    /// File system that contains the file.
     pub file_system: Option<FileSystem>,
     /// Allocation of the range to be measured, such as its written fraction.
     pub extents: Option<Extents>,
-    /// iodyno's mark on a file that it created, which states how much was written. `None` for other files.
+    /// Mark on a file that iodyno created. States how much was written. `None` for other files.
     pub marker: Option<Marker>,
     /// Signatures found in the content; `None` if the content could not be read (see `unreadable`).
     pub content: Option<Content>,

@@ -112,8 +112,8 @@ pub(crate) fn swaps(root: &SysRoot) -> Vec<Swap> {
 }
 
 impl Mount {
-    /// Block devices in use by this mount, as far as mountinfo lists them. For file systems with several devices
-    /// or subvolumes (btrfs), it shows only an anonymous device number and one member device.
+    /// Block devices in use by this mount, as far as mountinfo lists them. For file systems with several devices or
+    /// subvolumes (btrfs), mountinfo shows only an anonymous device number and one member device.
     pub(crate) fn devices(&self, root: &SysRoot) -> Vec<DevNo> {
         if self.dev.major != 0 {
             return vec![self.dev];

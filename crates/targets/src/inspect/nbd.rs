@@ -45,7 +45,7 @@ pub struct NbdExport {
     pub min_block_bytes: u32,
     /// Request granularity that the server prefers, bytes.
     pub preferred_block_bytes: u32,
-    /// Maximum payload of one request, bytes.
+    /// Maximum length of a read or write, bytes: the server's limit, or 32 MiB if the server states none.
     pub max_payload_bytes: u32,
     /// True if the connection is encrypted with TLS.
     pub tls: bool,
@@ -57,13 +57,10 @@ pub struct NbdExport {
     pub read_only: bool,
     /// True if the server declares that seeks cost time, as on a hard disk.
     pub rotational: bool,
-    /// True if the server supports FLUSH.
     pub flush: bool,
     /// True if the server supports FUA on single writes.
     pub fua: bool,
-    /// True if the server supports TRIM.
     pub trim: bool,
-    /// True if the server supports WRITE_ZEROES.
     pub write_zeroes: bool,
     /// True if a flush on one connection covers the writes on all connections.
     pub multi_conn: bool,

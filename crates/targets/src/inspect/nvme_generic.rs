@@ -17,7 +17,7 @@ use crate::sysroot::{DevNo, SysRoot};
 pub struct NvmeGeneric {
     /// Path of the character device, without symbolic links.
     pub path: String,
-    /// Identity of the character device, which shows whether another one has taken its path.
+    /// Identity of the character device. Shows when another device has taken its path.
     pub identity: Identity,
     /// Maximum transfer of one command, bytes. This is the kernel's limit for the block device.
     pub transfer_bytes_max: Option<u64>,

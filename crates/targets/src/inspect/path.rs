@@ -114,7 +114,7 @@ fn on_file_system(
     Ok(())
 }
 
-/// Trim and write-zeroes support of a type of file system through `fallocate`, as of Linux 6.18.
+/// Whether a type of file system supports trim and write-zeroes through `fallocate`, as of Linux 6.18.
 fn file_capabilities(fs_type: &str) -> Capabilities {
     let (trim, write_zeroes) = match fs_type {
         "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" => (Some(true), Some(true)),

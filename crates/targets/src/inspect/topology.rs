@@ -26,9 +26,7 @@ pub(crate) struct BlockNode {
 /// Relation of a device to the target with which it shares data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// The target itself.
     Itself,
-    /// A partition of the target.
     Partition,
     /// The disk that the target is a partition of.
     WholeDisk,

@@ -146,7 +146,8 @@ pub(super) fn set(
     }
 }
 
-/// Alignment for direct I/O as the system states it. Uses the finer one for reads only if nothing is written.
+/// Alignment for direct I/O as the system states it. Reads may have a finer one, which is used only if nothing is
+/// written.
 fn stated_bytes(inspection: &Inspection, options: &OpenOptions) -> Option<u64> {
     let alignment = &inspection.alignment;
     let for_reads =

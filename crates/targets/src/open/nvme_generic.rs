@@ -1,4 +1,5 @@
-//! Opens the character device of an NVMe namespace. The namespace's block device stays claimed while it is open.
+//! Opens the character device of an NVMe namespace. The namespace's block device stays claimed while the character
+//! device is open.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -26,7 +27,7 @@ pub struct NvmePassthrough {
     pub namespace: u32,
     /// Logical block size in the namespace's present format, bytes.
     pub block_bytes: u32,
-    /// Maximum transfer of one command, bytes.
+    /// Maximum transfer of one command, bytes: the kernel's limit for the block device, or 4 GiB if that is unknown.
     pub transfer_bytes_max: u64,
 }
 

@@ -161,7 +161,7 @@ fn a_lay_out_that_is_stopped_leaves_nothing_new() {
     );
 }
 
-/// The undo identifies the file, not its name.
+/// The undo removes only the file that was created, not another file that has taken its name.
 #[test]
 fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
     let dir = tempfile::tempdir().unwrap();

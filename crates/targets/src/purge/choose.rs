@@ -1,5 +1,5 @@
-//! Purge methods of a target, and why others are impossible; printed before anything is erased. Devices are only
-//! queried; the rules are a pure function of the findings.
+//! Decides which purge methods are possible on a target, and why others are not. The plan is printed before anything is
+//! erased. Devices are only queried; the rules are a pure function of the findings.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

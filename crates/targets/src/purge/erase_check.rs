@@ -33,7 +33,7 @@ pub(super) trait Blocks {
     fn settle(&mut self);
 }
 
-/// Access of an erase check to the blocks of an open file or device.
+/// Reads and writes blocks of an open file or device for the erase check.
 pub(super) struct OpenedBlocks<'a>(pub(super) &'a Opened);
 
 impl Blocks for OpenedBlocks<'_> {
@@ -63,7 +63,7 @@ impl Blocks for OpenedBlocks<'_> {
     }
 }
 
-/// Access of an erase check to the blocks of an NBD export, over its open connection.
+/// Reads and writes blocks of an NBD export for the erase check, over the export's open connection.
 pub(super) struct ExportBlocks<'a>(pub(super) &'a mut Blocking);
 
 impl Blocks for ExportBlocks<'_> {
@@ -93,7 +93,7 @@ pub(super) struct EraseCheck {
     places: Vec<u64>,
 }
 
-/// Number of sampled blocks by their content after the erase.
+/// Counts of sampled blocks, by their content after the erase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Findings {
     kept: u32,
@@ -226,8 +226,8 @@ impl Findings {
     }
 }
 
-/// Numbers of the blocks to sample: the first, the last, and a random one from each equal part between, or
-/// all if there are few. Ascending, without duplicates.
+/// Indices of the blocks to sample: the first, the last, and a random one from each equal part between, or all if there
+/// are few. Ascending, without duplicates.
 fn spread(blocks: u64, nonce: u64) -> Vec<u64> {
     if blocks <= SAMPLES {
         return (0..blocks).collect();

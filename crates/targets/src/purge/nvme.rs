@@ -52,7 +52,7 @@ impl Port for Device<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identified {
     pub(super) nsid: u32,
-    /// Numbers of all namespaces of the subsystem, including the target's.
+    /// Identifiers (NSIDs) of all namespaces of the subsystem, including the target's.
     pub(super) namespaces: Vec<u32>,
     pub(super) sanitize_block: bool,
     pub(super) sanitize_crypto: bool,
@@ -66,7 +66,7 @@ pub(super) struct Identified {
 }
 
 impl Identified {
-    /// Numbers of all namespaces of the subsystem except the target's.
+    /// Identifiers (NSIDs) of all namespaces of the subsystem except the target's.
     pub(super) fn others(&self) -> Vec<u32> {
         self.namespaces.iter().copied().filter(|&nsid| nsid != self.nsid).collect()
     }
@@ -161,7 +161,7 @@ fn parse_layout(page: &[u8; PAGE_BYTES]) -> Layout {
     }
 }
 
-/// Parses a list of namespace numbers: ascending, 32 bits each, terminated by 0.
+/// Parses a list of namespace identifiers: ascending, 32 bits each, terminated by 0.
 fn parse_list(page: &[u8; PAGE_BYTES]) -> Vec<u32> {
     (0..PAGE_BYTES / 4).map(|i| le32(page, 4 * i)).take_while(|&nsid| nsid != 0).collect()
 }

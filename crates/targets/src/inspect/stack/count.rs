@@ -69,9 +69,9 @@ fn is_without_counts(root: &SysRoot, dev: DevNo) -> Option<bool> {
     counters(root, dev).map(|(_, does_count)| !does_count)
 }
 
-/// Counters of one device, and whether the device counts at all. The kernel's scan for partitions reads every
-/// disk, so a disk with zero counters does not count. `None` if the kernel's counting is disabled, if the
-/// device is gone, or if the disk counts but its partition does not.
+/// Counters of one device, and whether the kernel counts its I/O at all. The kernel's scan for partitions reads every
+/// disk, so I/O is not counted on a disk whose counters are zero. `None` if counting is disabled (`queue/iostats`), if
+/// the device is gone, or if I/O is counted on the disk but not on its partition.
 fn counters(root: &SysRoot, dev: DevNo) -> Option<(Counted, bool)> {
     let node = BlockNode::by_number(root, dev)?;
     let disk = node.whole_disk().unwrap_or_else(|| node.clone());

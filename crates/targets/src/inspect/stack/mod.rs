@@ -67,7 +67,6 @@ pub enum LayerKind {
 /// A layer of a storage stack, such as a file system or a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
-    /// Program or driver that implements the layer.
     pub kind: LayerKind,
     /// Name of the device, or of the file system with its mount point.
     pub name: String,

@@ -75,8 +75,8 @@ fn findings(tree: &Tree, target: &str) -> String {
 /// A stack that may be misjudged: name, change to the machine's tree, target, expected findings.
 type Trap = (&'static str, fn(&Tree), &'static str, &'static str);
 
-/// Stacks that the kernel of a test machine may lack, as recorded trees. Only findings of `device` without `cached` are
-/// honest measurements.
+/// Stacks that the kernel of a test machine may lack, as recorded trees. A measurement is honest only if the findings
+/// say `device` and not `cached`.
 const TRAPS: &[Trap] = &[
     ("a disk", |_| {}, "sdb", "device sdb"),
     ("a partition counts for itself", |_| {}, "sda1", "device sda1"),
@@ -463,7 +463,8 @@ fn a_multipath_head_is_counted_whole() {
     assert_eq!(count("nbd0"), sectors(2500));
 }
 
-/// Bytes of the kernel's own targets and of test devices are not counted as a device's.
+/// For a disk that the kernel's own SCSI or NVMe target serves, the bytes of all physical disks are counted. Counters
+/// of served disks and of test devices are left out.
 #[test]
 fn served_disks_are_not_counted_on_themselves() {
     let tree = machine();
