@@ -120,7 +120,7 @@ pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// Text of a single TOML value, without quotes; empty for an array or a table.
+/// Text of a TOML value, without quotes: of an array, its items separated by commas; of a table, nothing.
 pub(crate) fn plain(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.clone().into_owned(),

@@ -143,7 +143,6 @@ pub fn find(kind: Kind, name_or_path: &str) -> Result<File, Problem> {
     )))
 }
 
-/// Reads a file of type `kind` from a path.
 fn read(kind: Kind, path: &str) -> Result<File, Problem> {
     let noun = kind.noun();
     let text = input::read_regular_text(Path::new(path), MAX_FILE_BYTES).map_err(|error| {

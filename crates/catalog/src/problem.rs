@@ -1,5 +1,5 @@
-//! Rendering of errors in a file (position, message, remedy). The output looks like rustc's, and uses its renderer.
-//! Only this file depends on it.
+//! Rendering of errors in a file (position, message, remedy). The output looks like rustc's, and uses the same
+//! renderer, on which no other file depends.
 
 use core::fmt;
 use core::ops::Range;

@@ -175,8 +175,7 @@ impl Reader {
         self.missing(of_kind(schema, kind), table, record.place(decides.path));
     }
 
-    /// Records an error for each key of the table that is not `known`. A correction is suggested from the keys
-    /// `mine`.
+    /// Records an error for each key of the table that `known` lacks. A correction is suggested from the keys `mine`.
     fn unknown<'a>(
         &mut self,
         table: &Table<'_>,
@@ -398,7 +397,7 @@ impl Reader {
     }
 }
 
-/// Keys that the schema allows only in tables of this kind.
+/// Keys that the schema allows in tables of this kind, but not in all tables.
 fn of_kind(keys: &'static [Key], kind: &str) -> impl Iterator<Item = &'static Key> {
     keys.iter().filter(move |key| key.only.contains(&kind))
 }

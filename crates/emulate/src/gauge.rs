@@ -1,4 +1,4 @@
-//! A gauge: the number of units in use, integrated over time.
+//! A gauge: the number of resources in use, integrated over time.
 
 /// Counts how many of a set of equal resources are in use, and integrates this number over time.
 #[derive(Clone, Copy, Debug, Default)]

@@ -115,7 +115,7 @@ impl Hdd {
         self.content.as_ref()?.get(unit)
     }
 
-    /// Updates the stored content from the disk's journal. The requests that the journal names still exist.
+    /// Updates the stored content from the disk's journal. Must run before the requests in the journal are removed.
     fn follow(&mut self, core: &mut Core) {
         let Some(content) = &mut self.content else { return };
         let part = self.part;

@@ -1,9 +1,9 @@
 //! Emulated storage systems: hosts, links, flash devices, disks and RAM disks form one machine, whose virtual time
 //! the caller advances.
 //!
-//! **Invariants:** reads no clock, spawns no thread, does no I/O. The same seed gives the same events on every
-//! machine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
-//! streams of `units`. No result is computed before its event.
+//! **Invariants:** reads no clock, spawns no thread, does no I/O. The same seed gives the same events on every machine:
+//! logarithms and powers come from `libm` in pure Rust, random numbers from the named streams of `units`. Each decision
+//! is made in the event that it belongs to, not earlier.
 
 #![allow(
     clippy::inline_always,

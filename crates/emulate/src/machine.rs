@@ -60,8 +60,7 @@ pub struct Machine {
     hot: Vec<Hot>,
 }
 
-/// Minimum number of components for which prefetching is faster. The state of fewer fits into the
-/// first-level cache.
+/// A machine with fewer components does not prefetch, because their state fits into the first-level cache.
 const LOOK_AHEAD_PARTS: usize = 16;
 /// Log2 of the number of events between updates of the prefetch addresses. A clone needs the update, because its
 /// addresses are those of the original.

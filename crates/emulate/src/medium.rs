@@ -1,17 +1,17 @@
-//! The data in a range of a device that a medium fault would affect.
+//! Facts about a range of a device, to predict the effect of a medium fault there.
 
-/// Location of the newest data in a range of a device.
+/// Where the newest data in a range of a device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// The range is at least partly on the medium, or is too long to examine.
+    /// At least a part of the data is on the medium, or the range is too long to examine.
     OnMedium,
-    /// The range is only in the device's write buffer. Its destage will repair a fault on the medium.
+    /// All data is in the device's write buffer only. The destage of this data will repair a fault on the medium.
     InBuffer,
     /// The range contains no data.
     Nothing,
 }
 
-/// The data in a range of a device that a medium fault would affect.
+/// Facts about a range of a device, to predict the effect of a medium fault there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Medium {
     /// Location of the newest data in the range.

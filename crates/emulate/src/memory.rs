@@ -1,6 +1,6 @@
 //! Memory as a block device (RAM disk, NVDIMM). The submitter's core does the work, so throughput scales with threads
-//! but not with queue depth, up to the bandwidth of the socket's memory bus. Protected content (by a battery, or by
-//! flash that is written in an emergency) survives a power cut.
+//! but not with queue depth, up to the bandwidth of the socket's memory bus. Content survives a power cut if it is
+//! protected, by a battery or by flash to which the device saves it.
 
 use crate::calendar::Calendar;
 use crate::content_event::ContentEvent;
@@ -15,7 +15,7 @@ use iodyno_units::IoError;
 use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 
-/// Time spent in each phase, in ns, and number of operations, either of reads or of writes.
+/// Time that reads or writes have spent in each phase, ns, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
     software_ns: u64,
@@ -41,7 +41,8 @@ pub(crate) struct MemoryDevice {
     protected: bool,
     reads: Phases,
     writes: Phases,
-    /// Token of the last write of each unit, since content storage was turned on; `None` unless it is on.
+    /// For each unit written since content storage was turned on, the token of its last write; `None` if storage is
+    /// off.
     content: Option<BTreeMap<u64, u64>>,
 }
 

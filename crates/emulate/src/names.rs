@@ -63,7 +63,7 @@ impl Core {
         }
     }
 
-    /// Reports that all writes between components have failed, because of a power failure, and frees the names of all
+    /// Processes a power failure: reports that all writes between components have failed, and frees the names of all
     /// values in transit.
     pub(crate) fn end_given(&mut self) {
         for slot in 0..self.slab.len() as u32 {
@@ -78,7 +78,7 @@ impl Core {
         }
     }
 
-    /// Returns the sum, in GF(2^8), of values each multiplied by its factor: a new name if values are names.
+    /// Multiplies each value by its factor and returns the sum, in GF(2^8): a new name if values are names.
     pub(crate) fn combine(&mut self, terms: &[(u8, u64)]) -> u64 {
         if !self.names_values() {
             return combine(terms);

@@ -35,7 +35,7 @@ use iodyno_units::{IoError, Op};
 use limited::Limited;
 use std::ops::Range;
 
-/// A component of a machine: a device, possibly with limits, an array, a path through RAID adapters or a read cache.
+/// A component of a machine: a device (possibly with limits), an array, a path through RAID adapters or a read cache.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Flash(Box<FlashDevice>),
@@ -213,7 +213,7 @@ impl Part {
         }
     }
 
-    /// Returns whether the submitter itself executes requests, as with memory. It then detects a loss of the
+    /// Returns whether the submitter itself executes requests, as with memory. The submitter then detects a loss of the
     /// device only at the end of a request.
     pub(crate) fn is_synchronous(&self) -> bool {
         matches!(self.inner(), Self::Memory(_))

@@ -34,7 +34,7 @@ impl Address {
 /// Addresses of the state that most events of a component use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hot {
-    /// Addresses at each of which two adjoining cache lines are prefetched.
+    /// Three addresses. Two adjoining cache lines are prefetched at each.
     places: [Address; 3],
     /// Address of a flash device's first die; for other kinds of component, one of `places`.
     dies: Address,

@@ -97,19 +97,17 @@ pub(crate) struct Request {
     /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer; for the
     /// reset of a zone, number of units written to the zone.
     pub pending: u32,
-    /// Origin of the request, which is notified of its completion.
+    /// Receiver of the completion.
     pub origin: Origin,
     /// The component that serves the request.
     pub part: PartId,
-    /// The die that serves the request.
+    /// Index of the die that serves the request; 0 except on flash.
     pub die: u16,
-    /// State of the request, which determines the effect of its pending event.
     pub state: State,
-    /// Operation: read, write, flush and so on.
     pub kind: OpKind,
     /// Force unit access: the write must be durable when acknowledged.
     pub fua: bool,
-    /// The operation on the die that the request needs.
+    /// Operation on the die, on flash; on a zoned device also a zone command.
     pub work: Work,
     /// Whether the request is internal work of its component, rather than an operation from outside.
     pub internal: bool,

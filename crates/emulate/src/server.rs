@@ -33,7 +33,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Occupies the server for `cost_ticks`, starting at `now_ns` or when it becomes free. Returns the end, ns.
-    /// Since calls are served in order, it must not be called before the request arrives.
+    /// Requests are served in the order of calls, so the call must not precede the request's arrival.
     #[inline]
     pub(crate) fn take(&mut self, now_ns: u64, cost_ticks: u64) -> u64 {
         self.free_ticks = self.free_ticks.max(ticks(now_ns)) + cost_ticks;

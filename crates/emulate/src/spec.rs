@@ -1,4 +1,4 @@
-//! The specification of a system: the host and its devices. `system` combines devices to volumes. `describe` converts
+//! The specification of a system: the host and its devices. `system` combines devices into volumes. `describe` converts
 //! catalog files to these types, from which the machine is built.
 //!
 //! All times are ns, all sizes bytes, all rates bytes per second, unless the name says otherwise.
@@ -84,7 +84,7 @@ impl Written {
         }
     }
 
-    /// Derives the pattern from the requested precondition. If this depends on the workload, the pattern is
+    /// Derives the pattern from the requested precondition. If the precondition depends on the workload, the pattern is
     /// sequential for a sequential workload (`in_order`), otherwise random in blocks of `block_bytes`.
     pub const fn of(asked: Precondition, in_order: bool, block_bytes: u32) -> Self {
         match asked {
@@ -256,10 +256,10 @@ pub struct Flash {
     pub zones: Option<Zones>,
     /// Namespaces with separate reclaim unit handles (NVMe FDP). `None`: one handle for all data.
     pub placement: Option<Placement>,
-    /// Which parts of writes a power cut loses. `None`: units of 4 KiB in any order, and no write that was on its way
-    /// to the device survives.
+    /// Effect of a power cut on writes. `None`: each 4 KiB unit survives or is lost independently, and data that was
+    /// still arriving is lost.
     pub power_cut: Option<PowerCut>,
-    /// Rated write endurance.
+    /// Rated endurance: drive writes per day, and program and erase cycles.
     pub endurance: Endurance,
     /// Factor by which [`Self::scale_down`] has divided the capacity and the raw space; 1: full size.
     pub scale: u32,
@@ -347,7 +347,7 @@ pub struct Nand {
     pub channels: u32,
     /// Number of dies per channel. Each die works on one operation at a time, independently of the others.
     pub dies_per_channel: u32,
-    /// Number of planes that are programmed together.
+    /// Number of planes per die, which are programmed together.
     pub planes: u32,
     /// Size of a flash page of one plane.
     pub page_bytes: u32,
@@ -376,7 +376,7 @@ pub struct Nand {
     pub variation: Option<Variation>,
     /// SLC cache: a part of the NAND with one bit per cell, which is written first. `None`: no cache.
     pub slc: Option<Slc>,
-    /// Folding of a dynamic SLC cache, which uses cells without data. `None`: the cache has a fixed size.
+    /// Folding, which empties a dynamic SLC cache. `None`: the cache has a fixed size.
     pub folding: Option<Folding>,
     /// Number of pages that one parity page protects; 0: no parity.
     pub parity_stripe: u32,
@@ -393,8 +393,8 @@ pub struct Slc {
     pub read_ns: Option<u64>,
 }
 
-/// Parameters of a dynamic SLC cache, which uses cells without data. It shrinks as the device fills, and is at most
-/// as large as [`Slc::bytes`]. Folding empties the cache: it moves data to cells at full density.
+/// Parameters of a dynamic SLC cache, which uses cells that hold no other data. The cache shrinks as the device fills,
+/// and is at most as large as [`Slc::bytes`]. Folding empties the cache: it moves data to cells at full density.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Folding {
     /// Bits per cell outside the cache, at least 2.
@@ -417,12 +417,12 @@ pub struct Variation {
     /// Difference between the read time of the slowest page type and the mean, ns. The types' read times are
     /// equally spaced and symmetrical around the mean.
     pub spread_ns: u64,
-    /// Probability that a page read must be retried, 0 to 1. Each retry must be retried with the same probability.
+    /// Probability that a page read must be retried, 0 to 1. Each retry fails with the same probability.
     pub retried_share: f64,
     /// Additional time of each retry, ns.
     pub retry_ns: u64,
-    /// Mean of the random time (exponentially distributed) after which a suspended program or erase operation can
-    /// stop, ns; 0: it can stop at once.
+    /// Mean of the random time (exponentially distributed) that a program or erase operation takes to stop when it is
+    /// suspended, ns; 0: it stops at once.
     pub suspend_ns: u64,
 }
 
@@ -492,8 +492,8 @@ pub struct Endurance {
 }
 
 impl Device {
-    /// Size in bytes of the aligned blocks in which a power cut leaves a write whole or not at all. `None` except for
-    /// flash devices.
+    /// Size in bytes of aligned blocks that are atomic in a power cut: afterwards each block is either old or new as a
+    /// whole. `None` except for flash devices.
     pub fn atomic_bytes(&self) -> Option<u32> {
         match &self.kind {
             Kind::Flash(flash) => {

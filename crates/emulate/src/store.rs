@@ -15,7 +15,7 @@ pub enum Keeps {
     Credits,
 }
 
-/// Fill level of all write buffers, caches or buckets of burst credits of one type in a machine. Credits of an IOPS
+/// Fill level of one type of write buffer, cache or bucket of burst credits, summed over a machine. Credits of an IOPS
 /// limit are counted in operations instead of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
@@ -30,7 +30,7 @@ pub struct Store {
     /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes that reads found in the
     /// cache, or that were added to it.
     pub passed_bytes: u64,
-    /// Dirty data, in bytes, from which a disk picks the next write to minimise its access time; 0 without reordering.
-    /// The write rate varies until this amount has been written.
+    /// Bytes of dirty data among which a disk searches for the next write, the one with the shortest access time; 0
+    /// without reordering. The write rate varies until this amount has been written.
     pub choice_bytes: u64,
 }

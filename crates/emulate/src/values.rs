@@ -6,7 +6,7 @@
 //! zeroes, or one that was never written.
 //!
 //! If the library's caller stores the bytes, a value in an array is a name for the bytes of one unit. Each step that
-//! computes such a value is a content event, which the caller repeats with the bytes.
+//! computes such a value is reported as a content event, so that the caller can repeat the step with the bytes.
 
 use iodyno_raid::gf;
 use std::collections::{BTreeMap, VecDeque};
@@ -73,7 +73,7 @@ impl Values {
 /// The first name (identifier of content). Chosen so that names differ from hosts' tokens and from 0.
 pub(crate) const FIRST_NAME: u64 = 1 << 63;
 
-/// Returns the sum, in GF(2^8), of values each multiplied by its factor.
+/// Multiplies each value by its factor and returns the sum, in GF(2^8).
 pub(crate) fn combine(terms: &[(u8, u64)]) -> u64 {
     let times = |&(factor, value): &(u8, u64)| match factor {
         1 => value,

@@ -56,7 +56,7 @@ struct Zone {
     finished: bool,
 }
 
-/// The zones of a device.
+/// States and write pointers of a device's zones, and the numbers of open and active zones.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneTable {
     zones: Vec<Zone>,
@@ -70,7 +70,7 @@ pub(crate) struct ZoneTable {
 }
 
 impl ZoneTable {
-    /// Creates `count` zones of `capacity` writable bytes, the first `full` of them full.
+    /// Creates `count` zones of `capacity` writable bytes, of which the first `full` are full.
     pub(crate) fn new(
         count: usize,
         full: usize,
@@ -160,8 +160,8 @@ impl ZoneTable {
         Ok(())
     }
 
-    /// Opens an empty or closed zone. If all allowed zones are open, closes the implicitly open one that was opened
-    /// first.
+    /// Opens an empty or closed zone. At the limit of open zones, first closes the implicitly open zone that was opened
+    /// earliest.
     fn open(&mut self, zone: usize, state: ZoneState) -> Result<(), ZoneError> {
         if !self.zones[zone].state.is_active() && self.active == self.active_max {
             return Err(ZoneError::TooManyActive);
@@ -184,9 +184,9 @@ impl ZoneTable {
         self.active = self.active + u32::from(to.is_active()) - u32::from(from.is_active());
     }
 
-    /// Processes a power failure: closes open zones, and moves each write pointer back to the end of the data that
-    /// survived. `held` returns whether a zone's block, counted from the zone's start, survived. A zone becomes full
-    /// if too many would be active.
+    /// Processes a power failure: closes open zones, and sets each write pointer to the end of the surviving data.
+    /// `held` returns whether a zone's block, counted from the zone's start, survived. A zone with data becomes full if
+    /// it would exceed the limit of active zones.
     pub(crate) fn power_off(&mut self, held: impl Fn(usize, u64) -> bool) {
         let blocks = self.capacity / BLOCK_BYTES;
         let unfinished = (0..self.zones.len()).filter(|&zone| !self.zones[zone].finished);

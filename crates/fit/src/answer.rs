@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub const JSON_VERSION: u32 = 1;
 /// Width of the column of labels in the terminal's text, in characters.
 const LABEL: usize = 13;
-/// Number of differences between twin and measurement that the text lists, at most.
+/// Maximum number of differences between twin and measurement that the text lists.
 const WORST_MAX: usize = 3;
 /// Smallest difference that is listed, in standard errors.
 const WORST_MIN: f64 = 3.0;

@@ -98,8 +98,8 @@ fn source(estimate: &Estimate, like: &str) -> String {
 
 fn not_measured(parameter: &Parameter, like: &str) -> String {
     match parameter.from {
-        // What a standard or a kind of device has in common may be true of the twin; a figure of another device is not
-        // its source.
+        // A value that is typical of a class of devices may also be true of the twin. A figure of one other device is
+        // not a source for the twin.
         Source::Assumed => format!("assumed: as {like} ({})", parameter.why),
         _ => format!("assumed: as {like}; this fit does not measure it"),
     }

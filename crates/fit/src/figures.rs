@@ -34,7 +34,7 @@ const FIGURES: &[Key] = &[
     Key::optional("error", ValueType::Percent),
     Key::optional("held_out", ValueType::Flag),
 ];
-/// Keys of latencies.
+/// Keys of latencies, each with its kind of operation and its figure.
 const LATENCIES: [(&str, OpKind, Figure); 6] = [
     ("read_mean", OpKind::Read, Figure::Mean),
     ("read_p50", OpKind::Read, Figure::P50),

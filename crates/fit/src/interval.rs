@@ -7,28 +7,31 @@ use crate::refine::{Point, Problem, Slope};
 use crate::{FitError, are_printed};
 use iodyno_measure::statistics::distribution::{normal_quantile, student_quantile};
 
-/// Maximum distance from a parameter's value to either end of its confidence interval for which the parameter counts as
-/// identified. As a difference of natural logarithms; 0.05 is about 5 %.
+/// A parameter counts as identified if neither end of its confidence interval is farther than this from its value. As a
+/// difference of natural logarithms; 0.05 is about 5 %.
 pub const IDENTIFIED: f64 = 0.05;
-/// Largest half-width of an interval that is worth printing, as a difference of logarithms: a factor of 1.65.
+/// A parameter counts as not identified if an end of its interval is farther than this from its value. As a difference
+/// of logarithms: a factor of 1.65.
 const WEAK: f64 = 0.5;
-/// Lower limit of the scale of the errors. Residuals are smaller than the standard errors where a limit binds, because
-/// the mean latency then varies less than independent operations would make it. With this limit, intervals of drawn
-/// volumes hold in 90 to 98 % of the cases; with 0.5, in 76 %.
+/// Lower bound of the factor that scales the standard errors. Residuals are smaller than their standard errors where a
+/// rate limit binds, because the mean latency then varies less than that of independent operations. With this bound,
+/// the intervals of randomly drawn volumes contain the true value in 90 to 98 % of the cases; with 0.5, in 76 %.
 const SCALE_MIN: f64 = 0.7;
-/// Distance, as a difference of logarithms, from which the interval counts as unbounded on this side: a factor of 20.
+/// An interval counts as unbounded on a side that reaches this far from the value. As a difference of logarithms: a
+/// factor of 20.
 const UNBOUNDED: f64 = 3.0;
 /// Maximum number of rounds of the search for the end of an interval, and the factor by which the distance grows in
 /// each.
 const ROUNDS_MAX: usize = 7;
 const FARTHER: f64 = 3.0;
-/// Number of times that the other parameters are adjusted to the simulated residuals of an end.
+/// Number of times that the other parameters are adjusted to the residuals that are simulated at a tried end.
 const ADJUSTMENTS: usize = 2;
-/// Fraction of the wanted growth of the misfit from which the end can be extrapolated by a square root.
+/// The end of an interval is extrapolated, by a square root, if the misfit at a tried end has at least this fraction of
+/// the growth that defines the end.
 const GROWN_MIN: f64 = 0.5;
-/// Largest half-width of a combination's interval, as a difference of logarithms: about 10 %.
+/// Combinations with intervals of a larger half-width are not reported. As a difference of logarithms: about 10 %.
 const COMBINED: f64 = 0.1;
-/// Smallest exponent of a parameter that is printed in a combination; the largest is 1.
+/// Parameters with a smaller absolute exponent are not printed in a combination. The largest exponent is 1.
 const SHARE_MIN: f64 = 0.15;
 
 /// Accuracy with which the cells determine a parameter.
@@ -49,8 +52,8 @@ pub struct Estimate {
     pub parameter: Parameter,
     /// Value before the refinement: from a closed form, or of the device that the fit started from.
     pub start: f64,
-    /// Best-fitting value. An unidentified parameter has that of the device that the fit started from, if the cells
-    /// allow it.
+    /// Best-fitting value. An unidentified parameter has the value of the device that the fit started from, if the
+    /// cells allow it.
     pub value: f64,
     /// 95 % confidence interval; meaningless for an unidentified parameter.
     pub interval: (f64, f64),
@@ -62,12 +65,12 @@ pub struct Estimate {
     pub from: Vec<String>,
 }
 
-/// A product of powers of parameters that the cells determine together but not one by one.
+/// A product of powers of parameters. The cells determine the product, but not the parameters one by one.
 #[derive(Clone, Debug)]
 pub struct Combination {
     /// Keys of the parameters with their exponents, largest absolute value first. The first exponent is 1.
     pub factors: Vec<(&'static str, f64)>,
-    /// Half-width of the 95 % confidence interval of the logarithm of the product: 0.02 is about 2 %.
+    /// Half-width of the product's 95 % confidence interval, as a difference of logarithms: 0.02 is about 2 %.
     pub half_width: f64,
 }
 
@@ -100,7 +103,8 @@ pub(crate) fn scale(problem: &Problem<'_>, best: &Point, slope: &Slope) -> (f64,
 pub(crate) struct Intervals {
     pub(crate) estimates: Vec<Estimate>,
     pub(crate) combinations: Vec<Combination>,
-    /// Point of least cost that the search for the intervals has met: the best one, or one that the refinement missed.
+    /// Point with the lowest cost that the search for the intervals has met: the best point of the refinement, or a
+    /// better one that it missed.
     pub(crate) better: Point,
 }
 
@@ -159,7 +163,7 @@ pub(crate) fn estimates(
     Ok(Intervals { estimates: all, combinations, better })
 }
 
-/// Largest misfit at which parameters still agree with the cells as well as the best ones.
+/// Misfit above which parameters agree significantly less well with the cells than the best ones.
 fn misfit_max(problem: &Problem<'_>, best: &Point, scale: f64, t: f64) -> Result<f64, FitError> {
     Ok(problem.misfit(best) + problem.luck(best)?.mean + (t * scale).powi(2))
 }
@@ -202,8 +206,8 @@ struct Side {
 
 /// Distances from each parameter's value to the lower and upper end of its interval, as differences of logarithms. At
 /// an end, with the other parameters adjusted, the misfit has grown by (t × scale)². The search begins at the ends of
-/// the linear model and goes farther while the misfit hardly grows: a limit that is never reached is known from one
-/// side only. [`UNBOUNDED`] means that there is no end. Also returns the point of least cost that was found.
+/// the linear model and goes farther while the misfit hardly grows: a rate limit that no cell reaches has only a lower
+/// end. [`UNBOUNDED`] means that there is no end. Also returns the point with the lowest cost that was found.
 fn profiles(
     problem: &Problem<'_>,
     best: &Point,
@@ -220,7 +224,7 @@ fn profiles(
             [-1.0, 1.0].map(|sign| Side { parameter, sign, distance, is_found })
         })
         .collect();
-    // A cost that was minimised is lucky: with other random numbers it is larger by this much.
+    // The minimised cost is partly luck: with other random numbers it is larger by this much.
     let luck = problem.luck(best)?;
     let least = problem.cost(best) + luck.mean;
     let mut better = best.clone();
@@ -240,7 +244,8 @@ fn profiles(
         let mut points = problem.points(&at)?;
         let mut ends = Vec::new();
         while let (Some(compensated), Some(alone)) = (points.pop(), points.pop()) {
-            // At a limit that begins to bind the linear model is wrong on one side, where nothing need make up for the move.
+            // Where a limit begins to bind, the linear model is wrong on one side: there, moving the parameter has no
+            // effect for which others must compensate.
             ends.push(if problem.cost(&alone) < problem.cost(&compensated) {
                 alone
             } else {
@@ -268,7 +273,7 @@ fn profiles(
             let linear = half[side.parameter];
             // A parameter without effect on this side must not seem to have one by chance.
             if grown >= GROWN_MIN * t * t + luck.deviation / (scale * scale) {
-                // Chance in the misfit makes an end seem near: the linear model is the least.
+                // Chance can make an end seem too near, so the linear model's distance is the minimum.
                 side.distance = (side.distance * t / grown.sqrt()).max(linear);
                 side.is_found = true;
             } else {
@@ -304,8 +309,8 @@ fn cells_of(problem: &Problem<'_>, slope: &[f64]) -> Vec<String> {
     order.into_iter().take(3).map(|i| problem.cells[i].name.clone()).collect()
 }
 
-/// Finds products of powers of the parameters with the indices `of` that are known to 10 % although no single
-/// parameter is. They are the directions in which the covariance of the logarithms is small.
+/// Finds products of powers of parameters that are known to 10 % although no single parameter is. `of`: indices of the
+/// parameters. The products are directions in which the covariance of the logarithms is small.
 fn combinations(
     problem: &Problem<'_>,
     covariance: &[Vec<f64>],

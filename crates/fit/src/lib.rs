@@ -38,13 +38,15 @@ pub use statistic::{Figure, Observed, Statistic};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Operations of each simulated cell while the parameters are far from the solution.
+/// Number of operations of each simulated cell while the parameters are far from the solution.
 const OPS_COARSE: u64 = 1500;
-/// Operations of each simulated cell near the solution: for an SSD, which is slow to simulate, and for other devices.
+/// Number of operations of each simulated cell near the solution: for an SSD, which is slow to simulate, and for other
+/// devices.
 const OPS_FINE: (u64, u64) = (16000, 24000);
-/// Most iterations far from the solution, near it, and with the estimated discrepancy.
+/// Maximum number of iterations far from the solution, near it, and after the discrepancy has been estimated.
 const ITERATIONS: (usize, usize, usize) = (10, 4, 2);
-/// Ratio of residuals to standard errors above which no device of the family behaves as measured.
+/// A fit counts as a misfit if its residuals exceed this multiple of their standard errors: no device of the family
+/// behaves as measured.
 pub const MISFIT: f64 = 8.0;
 
 /// Reason for which a fit ended without a result.
@@ -114,7 +116,7 @@ pub struct Fitted {
     pub device: Device,
     /// All fitted parameters, identified or not, with their intervals.
     pub estimates: Vec<Estimate>,
-    /// Products of parameters that the cells determine together but not one by one.
+    /// Products of powers of parameters. The cells determine each product, but not its parameters one by one.
     pub combinations: Vec<Combination>,
     /// Remaining differences between twin and measurement, one for each statistic.
     pub residuals: Vec<Residual>,
@@ -153,7 +155,7 @@ pub struct Chosen {
     pub others: Vec<(usize, f64)>,
 }
 
-/// Fits each of `starts`, which differ in structure, roughly; then fits the best of them fully ([`fit`]). A later start
+/// Fits each of `starts` roughly, then the best of them fully ([`fit`]). The starts differ in structure. A later start
 /// is chosen only if it is clearly better than all earlier ones. Starts that can't be fitted are skipped if another
 /// can.
 ///
@@ -195,8 +197,8 @@ fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
 }
 
 /// Fits the device of `start` to `cells`, and predicts `held_out` with it. If only some of the measured cells are in
-/// the steady state of random writes, these determine the spare capacity alone, because they are the noisiest and
-/// depend on all parameters.
+/// the steady state of random writes, the fit uses these for nothing but the spare capacity, because they are the
+/// noisiest and depend on all parameters.
 ///
 /// # Errors
 /// See [`FitError`].
@@ -233,7 +235,7 @@ struct Part {
 }
 
 impl Part {
-    /// Replaces the index of each residual's cell by the index in `numbers` at this position.
+    /// Replaces the cell index `i` of each residual by `numbers[i]`.
     fn numbered(mut self, numbers: &[usize]) -> Self {
         for residual in &mut self.residuals {
             residual.of.cell = numbers[residual.of.cell];
@@ -283,7 +285,7 @@ fn coarse(
     Ok((first, near))
 }
 
-/// Fits some parameters of the device of `bench` to cells.
+/// Fits `parameters` of the bench's device to `cells`, without predictions.
 fn estimate(
     bench: &Bench,
     cells: &[Measured],

@@ -74,7 +74,7 @@ impl core::fmt::Debug for Parameter {
     }
 }
 
-/// A number in a device.
+/// Reference to a parameter's field in a device, by the type of the field.
 enum Place<'a> {
     Whole(&'a mut u64),
     Small(&'a mut u32),
@@ -149,7 +149,7 @@ fn limit(device: &mut Device, counts: Counted) -> Option<Place<'_>> {
     (found.next().is_none() && first.credits.is_none()).then_some(Place::Whole(&mut first.rate))
 }
 
-/// Key of the parameter that shows in the steady state of random writes alone.
+/// Key of the parameter for the spare capacity, which has an effect only in the steady state of random writes.
 pub(crate) const SPARE: &str = "translation.reserved";
 const TIME: (f64, f64) = (50.0, 1e8);
 const RATE: (f64, f64) = (1e6, 1e11);
@@ -237,7 +237,7 @@ const ALL: &[Parameter] = &[
 ];
 
 /// The parameters of `device` that can be fitted, in the order of the device file. Without `is_steady`, the device is
-/// not in the steady state of random writes, and its spare has no effect.
+/// not in the steady state of random writes, so its spare capacity has no effect and is left out.
 pub fn parameters(device: &Device, is_steady: bool) -> Vec<Parameter> {
     let has_effect = |parameter: &&Parameter| is_steady || parameter.key != SPARE;
     let has = |parameter: &&Parameter| parameter.of(device).is_some();

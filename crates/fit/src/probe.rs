@@ -19,7 +19,6 @@ pub enum Family {
 }
 
 impl Family {
-    /// All families.
     pub const ALL: [Self; 4] = [Self::Flash, Self::Disk, Self::Volume, Self::Memory];
 
     /// Name of the family in device files.
@@ -96,7 +95,7 @@ const DEEP: &[Short] = &[
     ("write-4k-q64", 1, 64, "4KiB", 0, ""),
     ("mix-70-4k-q32", 1, 32, "4KiB", 70, ""),
 ];
-/// Threads, for devices whose caller does the work.
+/// Several threads and large blocks, for devices whose data the caller's core copies.
 const THREADS: &[Short] = &[
     ("read-4k-t2", 2, 1, "4KiB", 100, ""),
     ("read-1m-q1", 1, 1, "1MiB", 100, ""),
@@ -114,8 +113,8 @@ const WRITES: &[Short] = &[
     ("write-64k-q1", 1, 1, "64KiB", 0, ""),
     ("mix-70-4k-q16", 1, 16, "4KiB", 70, ""),
 ];
-/// Reads and writes that show the mechanics of a disk: on a few tracks the rotation, in ranges the seek curve, at
-/// both ends the zones.
+/// Reads and writes that show the mechanics of a disk. Accesses to a few tracks show the rotation, those to wider
+/// ranges the seek curve, and sequential reads at different radii the zones.
 const DISK: &[Short] = &[
     ("read-near", 1, 1, "4KiB", 100, "active = \"50%..50.02%\""),
     ("read-1pc", 1, 1, "4KiB", 100, "active = \"50%..51%\""),
@@ -163,7 +162,8 @@ const HELD: &[Short] = &[
     ),
 ];
 
-/// Prefix of the names of cells in the steady state of random writes, after that of held-out cells.
+/// Prefix of the names of cells in the steady state of random writes. Comes after [`HELD_OUT`], if the cell is held
+/// out.
 const STEADY: &str = "steady-";
 /// Name of the cell that brings a device to its steady state. It is not fitted to.
 pub const CONDITIONING: &str = "conditioning";
@@ -176,10 +176,10 @@ const STEADY_CELLS: &[(Short, &str)] = &[
 /// Measured time of a steady cell, as a multiple of that of other cells. Garbage collection and host writes alternate
 /// slowly.
 const STEADY_TIMES: u64 = 5;
-/// Number of times that conditioning overwrites the device: after two, the steady state of the SNIA specification.
+/// Number of times that conditioning overwrites the device: two, as in the SNIA's specification.
 const CONDITIONING_PASSES: u64 = 2;
 
-/// State of an emulated device before the cell of this name. [`Precondition::Workload`] means that of the cell's
+/// State of an emulated device before the cell of this name. [`Precondition::Workload`] means the state of the cell's
 /// target.
 pub fn precondition(name: &str) -> Precondition {
     let name = name.strip_prefix(HELD_OUT).unwrap_or(name);

@@ -30,11 +30,11 @@ const SCANNED: [f64; 4] = [0.4, 0.7, 1.5, 2.5];
 /// Maximum number of rounds of moves by [`SCANNED`], and number of points that are refined in each round.
 const SCANS_MAX: usize = 2;
 const SCANS_REFINED: usize = 2;
-/// Most iterations of the refinement of a point that was found by [`SCANNED`].
+/// Maximum number of iterations that refine a point found by [`SCANNED`].
 const SCAN_ITERATIONS: usize = 3;
 /// Cost per observation below which the residuals count as no larger than their errors.
 const SETTLED: f64 = 1.5;
-/// Default of the discrepancy, relative; see [`Problem::estimate_discrepancy`].
+/// Default relative discrepancy between a device and its model; see [`Problem::estimate_discrepancy`].
 const DISCREPANCY: f64 = 0.004;
 /// Halvings of the range in which the discrepancy is searched.
 const BISECTIONS: u32 = 20;
@@ -47,11 +47,11 @@ pub(crate) struct Problem<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) cells: &'a [Measured],
     pub(crate) parameters: &'a [Parameter],
-    /// Measured statistics, with the standard errors of measurement, simulation and discrepancy combined.
+    /// Measured statistics. The error of each combines those of measurement, simulation and discrepancy.
     pub(crate) statistics: Vec<Statistic>,
     /// Relative standard errors of measurement and simulation, for each statistic.
     sampling: Vec<f64>,
-    /// Relative standard error of each statistic because no device behaves exactly like its model.
+    /// Relative standard error that each statistic has because no device behaves exactly like its model.
     discrepancy: f64,
     /// Logarithms of the start values.
     pub(crate) start: Vec<f64>,
@@ -59,7 +59,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) ops: u64,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
-    /// Weight of each statistic: those of one kind of operation in one cell add up to 1.
+    /// Weight of each statistic. The weights for one kind of operation in one cell add up to 1.
     pub(crate) weights: Vec<f64>,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Problem<'a> {
         Ok(problem)
     }
 
-    /// Reciprocal of the variance of the prior of a parameter's logarithm.
+    /// Reciprocal of the prior variance of a parameter's logarithm.
     pub(crate) fn prior_information(&self) -> f64 {
         let deviation = if are_printed(self.cells) { PRIOR_PRINTED } else { PRIOR };
         1.0 / (deviation * deviation)
@@ -151,7 +151,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Lowers the discrepancy from its default to the value at which the residuals of `best` are as large as their
-    /// errors, with this many degrees of freedom. Returns whether it became lower.
+    /// errors, with `degrees` degrees of freedom. Returns whether the discrepancy became lower.
     pub(crate) fn estimate_discrepancy(&mut self, best: &Point, degrees: f64) -> bool {
         let ratios: Vec<f64> =
             best.residuals.iter().zip(&self.statistics).map(|(r, of)| r * of.error).collect();
@@ -357,14 +357,16 @@ impl<'a> Problem<'a> {
         self.adjusted(&moved, slope, parameter)
     }
 
-    /// Logarithms of the parameters of `point`, with all but one adjusted to its residuals by the linear model.
+    /// Logarithms of the parameters of `point`, with all but `fixed` adjusted by the linear model to the point's
+    /// residuals.
     pub(crate) fn adjusted(&self, point: &Point, slope: &Slope, fixed: usize) -> Vec<f64> {
         let step = self.step(point, slope, 0.0, Some(fixed));
         step.map_or_else(|| point.at.clone(), |step| self.moved(&point.at, &step))
     }
 
-    /// Logarithms of the parameters after a step of the linear model. Latencies are sums of times, so that a step along which
-    /// their sum is constant is straight in times, and in the reciprocals of rates, but not in their logarithms.
+    /// Logarithms of the parameters after a step of the linear model. The step is applied to times and to reciprocals
+    /// of rates, not to their logarithms. Latencies are sums of times, so a step that lengthens one time and shortens
+    /// another by the same amount then leaves them unchanged.
     fn moved(&self, at: &[f64], step: &[f64]) -> Vec<f64> {
         let each = at.iter().zip(step).zip(self.parameters);
         let moved = each.map(|((x, by), parameter)| match parameter.unit {

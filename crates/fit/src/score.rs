@@ -34,8 +34,8 @@ impl Prediction {
     }
 }
 
-/// Medians of the absolute relative errors for one figure: of the twin, and of the nearest cells. `None` if no cell has
-/// both.
+/// Medians of the absolute relative errors for one figure: of the twin, and of the nearest cells. `None` if no
+/// prediction has both errors.
 pub fn median_error(predictions: &[Prediction], figure: Figure) -> Option<(f64, f64)> {
     let of = predictions.iter().filter(|p| p.of.figure == figure);
     let (twin, nearest): (Vec<f64>, Vec<f64>) =

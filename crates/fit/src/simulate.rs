@@ -19,13 +19,13 @@ const ROUNDS_MIN: f64 = 20.0;
 const OPS_MIN: f64 = 150.0;
 /// Mean operation size, in 4 KiB pages, above which fewer operations are simulated.
 const PAGES_MAX: f64 = 4.0;
-/// Largest capacity of a simulated SSD, for measured cells and for printed figures, which are few. Smaller ones have too
-/// few blocks: the fitted program time is 5 % off at 2 GiB, the spare at 8 GiB.
+/// Approximate capacity of a scaled-down SSD: for measured cells, and for printed figures, which are few. Smaller SSDs
+/// have too few blocks: the fitted program time is 5 % off at 2 GiB, the spare at 8 GiB.
 const SIMULATED_BYTES: (u64, u64) = (8 << 30, 32 << 30);
-/// Maximum number of simulated events of a warm-up, which fills buffers and caches; and of that of an SSD outside the
-/// steady state of random writes, whose buffer is small.
+/// Maximum number of simulated events of a warm-up, which fills buffers and caches. The second number is for an SSD
+/// outside the steady state of random writes, which has only a small buffer to fill.
 const WARM_UP_EVENTS_MAX: (u64, u64) = (400_000, 80_000);
-/// Number of pages in the map of an SSD that collects no garbage.
+/// Approximate number of pages in the map of a simulated SSD outside the steady state, where it collects no garbage.
 const MAP_PAGES: u64 = 1 << 15;
 /// Number of operations of a cell in the steady state of random writes, as a multiple of that of other cells.
 const STEADY_OPS: u64 = 5;
@@ -40,7 +40,7 @@ const WINDOW_MAX: f64 = 20.0;
 pub(crate) struct Bench {
     device: Device,
     emulated: Emulated,
-    /// Largest capacity of a simulated SSD.
+    /// Approximate capacity to which [`Self::scaled_down`] reduces a larger SSD.
     simulated_bytes: u64,
     stop: Arc<AtomicBool>,
 }
@@ -77,7 +77,7 @@ impl Bench {
         &self.device
     }
 
-    /// Whether a cell starts in the steady state of random writes.
+    /// Whether one of the cells starts in the steady state of random writes.
     pub(crate) fn is_steady(&self, cells: &[Measured]) -> bool {
         let of_target = self.emulated.volumes.first().map(|volume| volume.state);
         cells.iter().any(|cell| match (cell.precondition, of_target) {
@@ -111,8 +111,9 @@ impl Bench {
         bench
     }
 
-    /// The emulated system for cells in the steady state of random writes: a smaller SSD collects garbage many times in a
-    /// short window. In other cells, it would use up its spare, which the measured device did not.
+    /// The emulated system with a smaller SSD, for cells in the steady state of random writes: a smaller SSD collects
+    /// garbage many times in a short window. In other cells, it would use up its spare, which the measured device did
+    /// not.
     fn scaled_down(&self) -> Emulated {
         let mut emulated = self.emulated.clone();
         if let Some(placed) = emulated.system.devices_mut().next()

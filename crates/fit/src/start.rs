@@ -1,13 +1,14 @@
-//! Closed forms for start values, from the cells with extreme loads. A parameter that may limit a rate starts 3 %
-//! above the largest measured rate, so that the refinement sees its effect. If nothing is limited there, that is a local
-//! minimum: a second start has the device's own value of each such parameter, where that is faster.
+//! Closed forms for start values, from the cells with extreme loads. A parameter that may limit a rate starts 3 % above
+//! the largest measured rate, so that the refinement sees its effect. If the parameter limits nothing in the measured
+//! device, the refinement may stay at a local minimum near this start. For an SSD, a second start therefore has the
+//! controller times of the start device, where these are shorter.
 
 use crate::parameter::Parameter;
 use crate::{Figure, Measured, are_printed};
 use iodyno_emulate::spec::{Device, Kind};
 use iodyno_units::OpKind;
 
-/// Times that may limit a rate, and for which an SSD has other limits too.
+/// Controller times of an SSD that a second start takes from the start device.
 const COMMANDS: [&str; 2] = ["controller.read_command", "controller.write_command"];
 
 /// Extremes of rate, throughput and latency over all measured cells.
@@ -52,8 +53,8 @@ impl Extremes {
     }
 }
 
-/// One or two starts: [`values`], and for an SSD the same with its controller's times of `device` where these are
-/// shorter.
+/// One or two lists of start values: [`values`], and for an SSD the same but with the controller times of `device`,
+/// where these are shorter.
 pub(crate) fn candidates(
     parameters: &[Parameter],
     device: &Device,
@@ -78,8 +79,8 @@ fn programmed(device: &Device) -> Option<(f64, f64)> {
     Some((dies * f64::from(nand.page_bytes), mean_ns / nand.program_fast_ns as f64))
 }
 
-/// Start values of the parameters, from the measured cells; where these say nothing, the value in `device`. Printed
-/// figures are too few for closed forms.
+/// Start values of the parameters: from the measured cells by a closed form; without one, the value in `device`.
+/// Printed figures are too few for closed forms.
 pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measured]) -> Vec<f64> {
     let cells = if are_printed(cells) { &[] } else { cells };
     let extremes = Extremes::of(cells);

@@ -11,10 +11,10 @@ use iodyno_units::OpKind;
 const OPS_MIN: u64 = 100;
 /// Smallest number of a cell's intervals from which the correlation of neighbouring operations is estimated.
 const INTERVALS_MIN: usize = 10;
-/// Relative standard error of a percentile due to the buckets of histograms, which are 1/128 wide: that of two values
-/// that are each uniform in a bucket.
+/// Relative standard error of a percentile because buckets of histograms are 1/128 wide: the error between two values,
+/// each uniformly distributed in a bucket.
 const BUCKET: f64 = 0.0032;
-/// Smallest relative standard error of a mean: the first and last operations of a window are cut off.
+/// Minimum relative standard error of a mean, because the window cuts off its first and last operations.
 const MEAN_ERROR_MIN: f64 = 0.0005;
 
 /// Mean or percentile of a latency, or a rate.
@@ -106,7 +106,7 @@ impl Observed {
     }
 }
 
-/// Computes the statistics of a cell. `number`: its index in the list.
+/// Computes the statistics of a cell. `number`: the cell's index in the list of cells.
 pub(crate) fn statistics(number: usize, cell: &Cell) -> Vec<Statistic> {
     let total = cell.total();
     let mut all = Vec::new();

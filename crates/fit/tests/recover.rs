@@ -1,6 +1,6 @@
-//! Simulate and recover: devices with randomly drawn parameters are measured in virtual time, fitted from the device of
-//! the catalog, and compared with what was drawn. A few devices of each family run in `./test`; `soak_of_drawn_devices` draws as many as
-//! `IODYNO_FIT_DEVICES` says, of the families in `IODYNO_FIT_FAMILIES`.
+//! Simulate and recover: devices with randomly drawn parameters are measured in virtual time. A fit that starts from
+//! the device of the catalog is compared with the drawn parameters. A few devices of each family run in `./test`;
+//! `soak_of_drawn_devices` draws `IODYNO_FIT_DEVICES` devices of each family in `IODYNO_FIT_FAMILIES`.
 
 use iodyno_catalog::{Kind, find};
 use iodyno_drive::{Length, Unobserved, drive_model};
@@ -34,7 +34,7 @@ fn draw(rng: &mut Generator) -> f64 {
     below(rng, 1 << 30) as f64 / f64::from(1 << 29) - 1.0
 }
 
-/// Target of the device that the fits of a family start from first.
+/// Emulated target of the device from which a family's first fit starts.
 fn start_target(family: Family) -> String {
     target_of(family.devices()[0])
 }
@@ -47,7 +47,7 @@ fn emulated_device(target: &str) -> Emulated {
     emulated(&[TargetName::parse(target).unwrap()], &mut Files::default()).unwrap().unwrap()
 }
 
-/// Changes all fitted parameters of a device at random, within what such a device can be.
+/// Changes all fitted parameters of a device at random, within their bounds. A disk's parameters stay consistent.
 fn change(device: &mut spec::Device, all: &[Parameter], rng: &mut Generator) -> Vec<f64> {
     for parameter in all {
         let value = parameter.of(device).unwrap() * (DRAWN * draw(rng)).exp();
@@ -156,7 +156,7 @@ impl Score {
         self.of_p99.extend(errors(Figure::P99));
     }
 
-    /// A quantile of errors.
+    /// Quantile `q` of the errors, without interpolation.
     fn quantile(errors: &[f64], q: f64) -> f64 {
         let mut sorted = errors.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -208,8 +208,8 @@ fn drawn_devices_are_recovered() {
     }
 }
 
-/// Cells in which one limit binds do not tell the others, nor the latency behind them: no value is called known that is
-/// wrong.
+/// If one limit binds in all cells, they don't determine the other limits or the latencies. No wrong value is then
+/// reported as known.
 #[test]
 fn what_the_cells_cannot_tell_is_not_called_known() {
     let target = start_target(Family::Volume);

@@ -4,11 +4,11 @@
 //! The formulas are those of Linux md: `raid5_compute_sector` (`drivers/md/raid5.c`) for RAID 5 and 6,
 //! `__raid10_find_phys` (`raid10.c`) for RAID 10, and a single zone of equal members for RAID 0.
 //!
-//! | level | a stripe | stripes |
+//! | level | strips of a stripe | number of stripes |
 //! |---|---|---|
-//! | RAID 0 | a strip on each member | strips of a member |
-//! | RAID 5, 6 | data on all members but one or two, P, Q | strips of a member |
-//! | RAID 10 | one data strip and its copy | strips of all members, halved |
+//! | RAID 0 | a data strip on each member | strips per member |
+//! | RAID 5, 6 | data on all members but one or two, P, Q | strips per member |
+//! | RAID 10 | one data strip and its copy | strips per member × members / 2 |
 //! | RAID 1 | one data strip, the whole member, on each member | 1 |
 //! | JBOD | one data strip, the whole member | members |
 

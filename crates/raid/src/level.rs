@@ -159,7 +159,6 @@ pub enum LayoutError {
     /// The array has fewer members than the level requires.
     #[error("{level} needs at least {} members, but {members} are given", level.least_members())]
     TooFewMembers {
-        /// RAID level of the array.
         level: Level,
         /// Number of members in the rejected array.
         members: usize,
@@ -185,7 +184,7 @@ pub enum LayoutError {
     /// The strip size is zero.
     #[error("a strip of {level} must have at least one sector")]
     EmptyStrip {
-        /// RAID level of the array.
+        /// A level with strips; on the others, the strip size is ignored.
         level: Level,
     },
     /// The members are smaller than one strip.
@@ -195,7 +194,6 @@ pub enum LayoutError {
     SmallMember {
         /// Size of each member, in sectors.
         member_sectors: u64,
-        /// Size of the strip, in sectors.
         strip_sectors: u64,
     },
     /// The members are larger than [`MAX_MEMBER_SECTORS`].

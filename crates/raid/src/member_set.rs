@@ -35,7 +35,7 @@ impl MemberSet {
         self.0 == 0
     }
 
-    /// Returns the numbers of the members, in ascending order.
+    /// Returns the member numbers in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

@@ -22,7 +22,7 @@ impl Simd {
         self.run(MulAdd { to, from, factor: 1 });
     }
 
-    /// Multiplies each byte of `from` by `factor` and adds it to `to`, in GF(2^8).
+    /// Multiplies each byte of `from` by `factor` and adds the product to `to`, in GF(2^8).
     pub fn mul_into(self, to: &mut [u8], from: &[u8], factor: u8) {
         self.run(MulAdd { to, from, factor });
     }
@@ -37,7 +37,8 @@ impl Simd {
         self.run(Syndrome { data, p: Some(p), q: Some(q) });
     }
 
-    /// Updates P and Q (each optional) after one data strip has changed (read-modify-write).
+    /// Updates P and Q (each optional) after one data strip has changed (read-modify-write). `exponent`: that of the
+    /// strip.
     pub fn update(
         self,
         p: Option<&mut [u8]>,

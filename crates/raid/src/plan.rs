@@ -1,9 +1,9 @@
 //! Plans: the member reads and writes of a host's read or write within one stripe of a complete or degraded array.
 //! [`parity`](crate::parity) computes the bytes.
 //!
-//! A range of a stripe's data cuts the strips into up to three **rows**. A row is a range of offsets in which each
-//! strip is either entirely in the range or not at all. Example: a range that begins in the middle of strip 0 and
-//! ends a quarter into strip 2:
+//! The ends of the accessed range cut a stripe's strips into up to three **rows**. A row is an interval of offsets
+//! within a strip. Within a row, each strip is either entirely in the accessed range (wanted) or not at all. Example: a
+//! range that begins in the middle of strip 0 and ends a quarter into strip 2:
 //!
 //! ```text
 //! offsets        strip 0   strip 1   strip 2   strip 3
@@ -27,8 +27,8 @@
 //!   it was written or not. This is so even in RAID 6 with one data member missing, because P and Q may contradict
 //!   each other.
 //!
-//! After a full-stripe write, the only damage beyond the written strips is therefore the strip of a missing member.
-//! If only parity members are missing, only the written strips are undefined.
+//! A full-stripe write replaces all data strips, so a power cut during it damages only data that the write replaces. If
+//! the missing members hold only parity of the stripe, only the written strips are damaged.
 
 use crate::layout::{Layout, Place, Role, Stripe};
 use crate::level::Level;
@@ -70,7 +70,7 @@ pub enum Method {
 pub struct Row {
     /// Range of sectors, counted from the start of each strip.
     pub offsets: Range<u64>,
-    /// Method of the row's reads and writes.
+    /// Determines which strips are read, and how parity is computed.
     pub method: Method,
 }
 
@@ -98,8 +98,7 @@ pub struct Plan {
 /// A set of rows of a stripe as a bit mask: row 0 is bit 0.
 type RowSet = u8;
 
-/// Division of a stripe into rows at the ends of a range, with the rows of each strip that are in the
-/// range.
+/// Division of a stripe into rows at the ends of a range, and for each strip the rows that are in the range.
 struct Cut {
     /// Bounds of the rows: row n is `offsets[n]..offsets[n + 1]`, never empty.
     offsets: [u64; 4],
@@ -146,8 +145,8 @@ impl Cut {
         }
     }
 
-    /// Returns the data strips that are accessed: those in the range, or all if `others`, the rows that are
-    /// accessed in strips outside of the range, is not empty.
+    /// Returns the data strips that are accessed: those in the range, or all if strips outside of the range are
+    /// accessed too, in the rows `others`.
     fn touched(&self, layout: &Layout, others: RowSet) -> Range<usize> {
         if others == 0 { self.strips[0]..self.strips[1] + 1 } else { 0..layout.data_strips() }
     }
@@ -168,7 +167,7 @@ impl Cut {
         self.wanted[0] | self.wanted[1] | if between { self.wanted[2] } else { 0 }
     }
 
-    /// Adds the accesses to `rows` of one strip to `list`: one access per run of adjoining rows.
+    /// Appends accesses to one strip to `list`: one per run of adjoining rows in `rows`.
     fn push(&self, list: &mut Vec<Access>, place: Place, role: Role, mut rows: RowSet) {
         while rows != 0 {
             let first = rows.trailing_zeros();
@@ -371,7 +370,7 @@ impl Plan {
     }
 }
 
-/// Returns the location and role of each parity strip of a stripe that is not on a missing member.
+/// Returns the locations and roles of a stripe's parity strips, except those on missing members.
 fn parities(stripe: &Stripe<'_>, missing: MemberSet) -> impl Iterator<Item = (Place, Role)> {
     [(stripe.p(), Role::P), (stripe.q(), Role::Q)]
         .into_iter()

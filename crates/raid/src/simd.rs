@@ -1,7 +1,7 @@
 //! Instruction sets for computing parity, chosen at run time.
 //!
-//! A `Kernel` is one step over a vector of any width. `Simd::run` applies it with the widest vectors of the
-//! processor, then to the rest with integers of 8 bytes, then with bytes.
+//! A `Kernel` is one step over a vector of any width. `Simd::run` applies it with the widest vectors of the processor.
+//! The bytes that are left over are processed with 8-byte integers, then one by one.
 
 #![allow(
     clippy::inline_always,

@@ -125,8 +125,8 @@ proptest! {
         }
     }
 
-    /// A stripe has a strip on each member (RAID 10: two on neighbours), and over as many stripes
-    /// as there are members each member has P once and Q once.
+    /// A stripe has a strip on each member (RAID 10: two on neighbours). Among N stripes in sequence, where N is the
+    /// number of members, each member has P once and Q once.
     #[test]
     fn a_stripe_has_each_member_once_and_parity_goes_round(layout in any_layout()) {
         let (mut with_p, mut with_q) = (BTreeSet::new(), BTreeSet::new());

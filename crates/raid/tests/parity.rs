@@ -4,7 +4,7 @@
 use iodyno_raid::{Role, Simd, gf};
 use proptest::prelude::*;
 
-/// The remainder of the product of two polynomials over GF(2), divided by 0x11d on paper.
+/// Product of two polynomials over GF(2) modulo 0x11d, by long division.
 fn product(x: u8, y: u8) -> u8 {
     let mut all: u16 =
         (0..8).filter(|bit| y >> bit & 1 == 1).fold(0, |sum, bit| sum ^ u16::from(x) << bit);

@@ -191,8 +191,8 @@ fn write(
     }
 }
 
-/// Minimum number of reads over all assignments of methods to rows, and whether read-modify-write
-/// of all rows needs no more. Only if no data member is missing.
+/// Minimum number of reads over all assignments of methods to rows, and whether read-modify-write of all rows needs no
+/// more. No data member may be missing.
 fn fewest_reads(
     layout: &Layout,
     stripe: &Stripe<'_>,
@@ -238,8 +238,7 @@ fn sets(members: usize, most: usize) -> Vec<MemberSet> {
     all
 }
 
-/// Writes a range of a stripe of a filled array without some members, and reads the whole stripe
-/// back.
+/// Writes a range of stripe `number` while the members `missing` are missing, and reads the whole stripe back.
 fn check(layout: &Layout, number: u64, range: &Range<u64>, missing: MemberSet, plan: &mut Plan) {
     let size = layout.stripe_sectors();
     let stripe = layout.stripe(number);

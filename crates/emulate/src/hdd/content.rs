@@ -1,6 +1,7 @@
-//! Content of a disk, if the emulation stores content: for each 4 KiB unit, the token of its last write. By the
-//! disk's journal, a value is in the volatile buffer, in transfer to the medium, or on the medium. Only the values on
-//! the medium survive a power cut. On a real disk, some sectors of a write in progress may be new; here all are old.
+//! Content of a disk, if the emulation stores content: for each 4 KiB unit its value, the token of the unit's last
+//! write. The disk's journal tells whether a value is in the volatile buffer, in transfer to the medium, or on the
+//! medium. Only the values on the medium survive a power cut. On a real disk, a write that a power cut interrupts may
+//! leave some sectors new; here all stay old.
 
 use crate::content_event::UNIT_BYTES;
 use crate::disk::WriteRange;
@@ -21,8 +22,8 @@ pub(super) fn units(offset_bytes: u64, len_bytes: u64) -> Range<u64> {
     offset_bytes / UNIT_BYTES..(offset_bytes + len_bytes).div_ceil(UNIT_BYTES)
 }
 
-/// Returns the units whose value a write or zeroing changes. Zeroing a part of a unit does not change its
-/// value, which remains that of the last write.
+/// Returns the units whose value a write or zeroing changes. Zeroing a part of a unit keeps the unit's value, the token
+/// of its last write.
 pub(super) fn written_units(offset_bytes: u64, len_bytes: u64, is_write: bool) -> Range<u64> {
     if is_write {
         return units(offset_bytes, len_bytes);
@@ -31,7 +32,7 @@ pub(super) fn written_units(offset_bytes: u64, len_bytes: u64, is_write: bool) -
 }
 
 impl Content {
-    /// Records a unit of a write that was acknowledged from the buffer. `seq`: the write's sequence number.
+    /// Records a unit of an acknowledged write whose data is only in the buffer. `seq`: the write's sequence number.
     pub(super) fn accepted(&mut self, unit: u64, value: u64, seq: u64) {
         self.buffer.insert(unit, (value, seq));
     }
@@ -54,8 +55,8 @@ impl Content {
         self.medium.append(&mut self.moving);
     }
 
-    /// Records that a write that bypassed the buffer has put a unit (`None`: zeroes) on the medium. It supersedes
-    /// writes acknowledged with sequence numbers below `seq`. Returns whether the buffer contains a newer version.
+    /// Records that a write with sequence number `seq` has bypassed the buffer and put `value` (`None`: zeroes) on the
+    /// medium. Drops an older value of the unit from the buffer. Returns whether the buffer has a newer one.
     pub(super) fn written(&mut self, unit: u64, value: Option<u64>, seq: u64) -> bool {
         if self.buffer.get(&unit).is_some_and(|b| b.1 < seq) {
             self.buffer.remove(&unit);
@@ -73,7 +74,7 @@ impl Content {
         buffered.or_else(|| self.moving.get(&unit).or(self.medium.get(&unit)).copied())
     }
 
-    /// Drops the values in the volatile buffer.
+    /// Drops the values that are not on the medium yet.
     pub(super) fn power_cut(&mut self) {
         self.buffer.clear();
         self.moving.clear();

@@ -1,6 +1,6 @@
-//! Rate limits: a stage before a device that holds each request back until every limit has room for it. It belongs to
-//! the device, so it works for every device family, in arrays (where each member has its own limits) and behind
-//! adapters. The stage itself takes no time.
+//! Rate limits: a stage in front of a device, where each request waits until every limit has room for it. The stage
+//! belongs to the device, so it works for every device family, in arrays (where each member has its own limits) and
+//! behind adapters. The stage itself takes no time.
 //!
 //! Requests wait in order of arrival, so a waiting request holds back all later requests, even small ones. Reads,
 //! writes, trims and zeroes count towards the limits. A flush transfers nothing and passes without delay.
@@ -14,14 +14,15 @@ use crate::store::Store;
 use crate::usage::{Of, Phase, Resource};
 use iodyno_units::OpKind;
 
-/// For reads, then for writes: their total waiting time, ns, and their number.
+/// Total waiting time, ns, and number of requests: of reads, then of writes.
 type Waits = [(u64, u64); 2];
 
 /// The limits of a device, and the time that its requests have waited for these and for limits shared with other
 /// devices.
 ///
 /// If a limit counts only reads or only writes, reads and writes wait in separate lines. A limit that counts both
-/// serves the lines' first requests in order of arrival, once the limits of their own line allow them.
+/// serves the first requests of the two lines in order of arrival. A request that waits for a limit of its own line
+/// does not hold back the other line.
 ///
 /// # Limits of cloud providers
 ///
@@ -41,9 +42,9 @@ type Waits = [(u64, u64); 2];
 ///   starts an operation as soon as the bucket isn't in debt, so it is ahead by at most one operation.
 ///   `throttling.*-read` and `-write` are limits `of` reads and of writes.
 /// - Firecracker's token bucket has `refill_time` as `window` and `size` / `refill_time` as `rate`. With a
-///   `one_time_burst`, `credits` are `size`, `start` is the sum of both, and `burst` is a rate that never binds. Two
-///   properties can't be expressed: the timer of 100 ms at which waiting requests continue, and the cost of a flush
-///   of one operation.
+///   `one_time_burst`, `credits` are `size`, `start` is `size` + `one_time_burst`, and `burst` is a rate that never
+///   binds. Two properties can't be expressed: waiting requests continue only when a 100 ms timer fires, and a flush
+///   costs one operation.
 ///
 /// # Limits of an instance
 ///
@@ -63,8 +64,8 @@ impl Limits {
         Self { part, own: Quota::new(limits), waits: [[(0, 0); 2]; 2] }
     }
 
-    /// Processes a request's next event: its arrival, the time from which a limit has room for it, or an event after
-    /// it has passed all limits, which goes to `device`.
+    /// Processes a request's next event: its arrival, or the time at which a limit may have room for it. Once the
+    /// request has passed all limits, its events go to `device`.
     pub(crate) fn event(
         &mut self,
         core: &mut Core,
@@ -114,7 +115,7 @@ impl Limits {
     }
 
     /// Starts the request `slot`, the first of its line at the shared limits, if these have room for it. Schedules an
-    /// event for the request that is first then.
+    /// event for the request that is then the first.
     fn pass_shared(&mut self, core: &mut Core, slot: u32, device: &mut impl FnMut(&mut Core, u32)) {
         let now_ns = core.now;
         let Some(mut shared) = core.shared.take() else { return };
@@ -154,7 +155,7 @@ impl Limits {
         self.own.resources(core.now, Some(self.part))
     }
 
-    /// Calls `take` with the burst credits of each of the device's own limits that has some.
+    /// Calls `take` for each of the device's own limits that has burst credits.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         self.own.stores(take);
     }

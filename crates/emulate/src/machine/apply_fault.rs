@@ -194,7 +194,7 @@ impl Machine {
             self.fault_states().lose_without_power(part);
             return;
         }
-        // An operation not yet handed over fails when it is.
+        // An operation that has not been handed over yet fails at the handover.
         let is_synchronous = self.parts[part.index()].is_synchronous();
         let later = |request: &Request| {
             let state = request.state;

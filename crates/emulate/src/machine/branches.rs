@@ -10,8 +10,8 @@ use iodyno_units::IoError;
 use std::collections::BTreeSet;
 
 impl Machine {
-    /// Notifies arrays of a lost device: the arrays of which it is a member, and arrays of arrays that contain a
-    /// member whose data is inaccessible without it.
+    /// Notifies the arrays that a lost device affects: those that have the device as a member, and those with a branch
+    /// whose data is inaccessible without the device.
     pub(super) fn notify_of_loss(&mut self, device: PartId) {
         for part in &mut self.parts {
             part.part_lost(&mut self.core, device);

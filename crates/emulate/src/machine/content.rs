@@ -24,8 +24,8 @@ impl Machine {
         self.parts.iter_mut().for_each(Part::follow_content);
     }
 
-    /// Appends the content events since the last call to `into`, in order. No-op unless
-    /// [`Self::follow_content`] was called.
+    /// Appends to `into` the content events since the last call, in order. No-op unless [`Self::follow_content`] was
+    /// called.
     #[inline]
     pub fn changes(&mut self, into: &mut Vec<ContentEvent>) {
         if let Some(changes) = &mut self.core.changes {
@@ -41,9 +41,9 @@ impl Machine {
         self.parts[root.index()].unit_value(offset_bytes / UNIT_BYTES, &self.parts, &self.core)
     }
 
-    /// Returns the values (tokens of writes; 0: never written) of the last collected completion, if it was a read of
-    /// an array and content is stored. `None` for other completions. A device's read returns the content at the time
-    /// of completion.
+    /// Returns the values (tokens of writes; 0: never written) that the last collected completion returned, one for
+    /// each 4 KiB unit. `None` unless the completion was a read and content is stored. Also `None` if the volume is a
+    /// single device: such a read returns the content at the time of completion ([`Self::content`]).
     pub fn values_read(&self) -> Option<&[u64]> {
         self.core.values.as_ref()?.last.as_deref()
     }

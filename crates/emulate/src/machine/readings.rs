@@ -119,7 +119,7 @@ impl Machine {
         self.parts_of(volume).filter_map(Part::worn).reduce(f64::max)
     }
 
-    /// Returns the cores on which workers run as one resource, with their busy time since the start.
+    /// Returns one resource for all cores on which workers run, with their busy time since the start.
     pub(super) fn generator_cores(&self) -> Resource {
         let mut on: Vec<usize> = self.core.worker_cores.clone();
         on.sort_unstable();
@@ -144,8 +144,8 @@ impl Machine {
         self.parts[root.index()].phases()
     }
 
-    /// Returns the time spent in each phase below a volume's root component, summed per type of component, uppermost
-    /// first.
+    /// Returns the times that requests have spent in each phase in the components below a volume's root. The times are
+    /// summed per type of component, and the uppermost type comes first.
     fn phases_below(&self, volume: u32) -> Vec<(&'static str, Vec<Phase>)> {
         let root = self.system.volumes[volume as usize].root;
         let mut below: Vec<(&'static str, Vec<Phase>)> = Vec::new();

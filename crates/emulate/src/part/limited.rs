@@ -27,7 +27,7 @@ impl Limited {
         self.device.power_off(core);
     }
 
-    /// Returns the limits and the device's resources, with their busy time since the start.
+    /// Returns the limits as resources, then the device's resources, with their busy time since the start.
     pub(super) fn resources(&self, core: &Core) -> Vec<Resource> {
         [self.limits.resources(core), self.device.resources(core)].concat()
     }

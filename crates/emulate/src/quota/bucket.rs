@@ -11,8 +11,8 @@ pub(super) struct Bucket {
     rate: u64,
     /// Size, in parts of a unit.
     size: i128,
-    /// Level at `at_ns`, in parts of a unit. Negative after an operation that costs more than the bucket holds; above
-    /// the size until credits granted at the start beyond the size are used up.
+    /// Level at `at_ns`, in parts of a unit. Negative after an operation that costs more than the bucket holds. Above
+    /// the size if the start level exceeds the size, until the excess is used up.
     level: i128,
     at_ns: u64,
 }

@@ -166,7 +166,7 @@ impl Meter {
         }
     }
 
-    /// Returns the bytes of an operation that the operation before has paid for.
+    /// Returns how many bytes of an operation the previous operation has already paid for.
     fn merged_bytes(&self, op: &Op) -> u64 {
         let continued =
             self.last.filter(|last| last.kind == op.kind && last.end_bytes == op.offset_bytes);

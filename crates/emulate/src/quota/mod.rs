@@ -1,5 +1,5 @@
-//! Rate limits, and the requests that wait for them: decides which request may start, and when. `limit` adds the
-//! events that make this a stage before a device.
+//! Rate limits, and the requests that wait for them. Decides which request may start, and when. `limit` adds the events
+//! that make this a stage in front of a device.
 
 mod bucket;
 mod meter;
@@ -80,7 +80,7 @@ impl Quota {
         usize::from(self.has_two_lines && kind != OpKind::Read)
     }
 
-    /// Adds a request of the device `part` to its line. Returns whether it is the first.
+    /// Adds a request of the device `part` to its line. Returns whether the request is the first in the line.
     pub(crate) fn arrive(&mut self, slot: u32, op: Op, part: PartId, now_ns: u64) -> bool {
         let (line, number) = (self.line(op.kind), self.arrivals);
         self.arrivals += 1;
@@ -108,9 +108,9 @@ impl Quota {
         self.meters.get_mut(meter)?.gauges.get_mut(bucket)
     }
 
-    /// Starts the next request that all limits have room for, and counts it. `None`: every line is empty, or its first
-    /// request has an event. Calls `later` with the time and slot of each new event, also for a request that could
-    /// start but that `may_start` refuses.
+    /// Starts the next request that all limits have room for, and charges its cost to them. `None`: every line is
+    /// empty, or its first request has an event. Calls `later` with the time and slot of each new event, also for a
+    /// request that could start but that `may_start` refuses.
     pub(crate) fn next(
         &mut self,
         now_ns: u64,
@@ -169,7 +169,7 @@ impl Quota {
         }
     }
 
-    /// Drops the waiting requests of a device, whose events have already been dropped.
+    /// Drops the waiting requests of a device. Their events must already have been dropped.
     pub(crate) fn forget(&mut self, part: PartId, now_ns: u64) {
         for line in 0..self.lines.len() {
             if self.lines[line].waiting.front().is_some_and(|first| first.part == part) {
@@ -179,8 +179,8 @@ impl Quota {
         }
     }
 
-    /// Returns the limits as resources, which are busy while a request waits for them. `part`: the device to which
-    /// they belong; `None`: the instance.
+    /// Returns the limits as resources, which are busy while a request waits for them. `part`: the device to which the
+    /// limits belong; `None`: the instance.
     pub(crate) fn resources(&self, now_ns: u64, part: Option<PartId>) -> Vec<Resource> {
         let gauges = self.meters.iter().flat_map(|meter| &meter.gauges);
         let resource = |gauge: &Gauge| {
@@ -190,7 +190,7 @@ impl Quota {
         gauges.map(resource).collect()
     }
 
-    /// Calls `take` with the burst credits of each limit that has some.
+    /// Calls `take` for each limit that has burst credits.
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         self.meters.iter().filter_map(Meter::credits).for_each(take);
     }

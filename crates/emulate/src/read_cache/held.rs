@@ -2,7 +2,7 @@
 //!
 //! The cache of a preconditioned volume begins full, but its initial units are not stored individually. On a randomly
 //! written volume they are a sample, drawn by a hash; on a sequentially written volume they are the volume's last
-//! units. They count as older than any unit used since the start.
+//! units. Initial units count as older than any unit used since the start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -181,7 +181,7 @@ impl Held {
         }
     }
 
-    /// Frees a slot on the fast device, after its reads in progress have ended.
+    /// Frees a slot on the fast device, as soon as no read of the slot is in progress.
     pub(super) fn release(&mut self, slot: Slot) {
         if self.read.contains_key(&slot) {
             self.condemned.insert(slot);
@@ -190,7 +190,7 @@ impl Held {
         }
     }
 
-    /// Records the start of a read from the fast device. Its slot is not reused until the read has ended.
+    /// Records the start of a read from a slot on the fast device. The slot is not reused until the read has ended.
     pub(super) fn read_begins(&mut self, slot: Slot) {
         *self.read.entry(slot).or_default() += 1;
     }

@@ -14,8 +14,8 @@
 //!         ─▶ fast device┘
 //! ```
 //!
-//! A unit is not held while it is being written, nor after overlapping writes, because the order in which the backing
-//! executes them is unknown.
+//! A unit is not held while it is being written. It is not held after overlapping writes either, because the backing
+//! may execute them in any order.
 
 mod held;
 
@@ -61,7 +61,7 @@ struct Open {
     /// Units that were written while the request was in progress. The request's data of these units must not be
     /// cached.
     stale: BTreeSet<u64>,
-    /// Whether an operation of the request has failed: on the fast device, on the backing.
+    /// Whether an operation of the request has failed on the fast device; whether one has failed on the backing.
     failed: (bool, bool),
 }
 
@@ -296,7 +296,7 @@ impl ReadCache {
         self.keep(open, open.failed == (false, false));
     }
 
-    /// Writes the units of a missed read to the fast device.
+    /// Writes the units of a missed read to the fast device, as far as [`ADMISSIONS_MAX`] and the free slots allow.
     fn admit(&mut self, core: &mut Core, read: u32, open: &Open) {
         let whole = units(&core.slab[read]).1;
         if self.admissions + (whole.end.saturating_sub(whole.start)) > ADMISSIONS_MAX {

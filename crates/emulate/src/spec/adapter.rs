@@ -15,9 +15,9 @@ pub struct Adapters {
     pub commands_max: u32,
     /// PCIe slot of each adapter: bandwidths and fetch times.
     pub slot: Slot,
-    /// Processor of each adapter: its times for operations of hosts and on devices.
+    /// Processor of each adapter: its time per host operation and per device operation.
     pub processor: Processor,
-    /// Parity engine of each adapter: its rates of computing P and Q.
+    /// Parity engine of each adapter: the rates at which it computes P and Q.
     pub parity: ParityEngine,
     /// Latency from the end of the adapter's work to the host's driver, ns. Occupies no resource.
     pub latency_ns: u64,
@@ -64,7 +64,7 @@ pub struct Slot {
     pub read_bytes_per_s: f64,
     /// Bandwidth from the host to the adapter.
     pub write_bytes_per_s: f64,
-    /// Wait of the adapter's processor for each fetch of a command or of write data from the host's memory, ns.
+    /// Time for which the adapter's processor waits whenever it fetches a command or write data from host memory, ns.
     pub fetch_ns: u64,
 }
 
@@ -102,17 +102,17 @@ pub struct Cache {
     pub bytes: u64,
     /// Additional processor time of a write that is cached, ns.
     pub write_ns: u64,
-    /// Processor time of an adapter to store the copy of a write that it receives from its partner, ns. Has priority
-    /// over waiting commands.
+    /// Processor time to store the mirror copy of a partner's write, ns. This work has priority over waiting commands.
     pub mirror_ns: u64,
     /// Bandwidth of each link between the adapters of a pair, in each direction.
     pub mirror_bytes_per_s: f64,
     /// Latency from the end of a mirror transfer to the partner's acknowledgement.
     pub mirror_latency_ns: u64,
-    /// Dirty fraction of an adapter's part of the cache above which it destages, 0 to 1.
+    /// Destage threshold: dirty fraction of the adapter's own part of the cache, 0 to 1. Above it, the adapter
+    /// destages.
     pub destage_share: f64,
-    /// Dirty bytes above the destage threshold at which the destage rate reaches its maximum. Beyond this amount,
-    /// host writes wait.
+    /// Dirty bytes in excess of the destage threshold at which destaging reaches its maximum rate. Host writes wait
+    /// rather than exceed this amount.
     pub destage_ramp_bytes: u64,
     /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,

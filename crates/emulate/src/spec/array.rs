@@ -12,9 +12,10 @@ pub const SECTOR_BYTES: u64 = 512;
 pub struct Array {
     /// Members by position in the layout: devices, arrays, or volumes behind adapters.
     pub members: Vec<PartId>,
-    /// Whether each member consists of several devices, such as another array.
+    /// Whether the members are arrays, or volumes behind adapters, rather than devices.
     pub is_of_arrays: bool,
-    /// Whether the array ignores trims. Set if its members are arrays with parity, which may ignore parts of a trim.
+    /// Whether the array ignores trims. Set if the array is redundant and its members are arrays with parity, because
+    /// those may ignore parts of a trim.
     pub ignores_trims: bool,
     /// Whether the array is below another, redundant array. If it has lost too many members to rebuild itself, it is
     /// re-created empty once all its devices are present, and the array above rebuilds it.

@@ -1,8 +1,8 @@
 //! Parameters of devices of which only latency and bandwidth are known: cloud volumes, disks of virtual machines, and
 //! drives that write in place, such as Optane SSDs.
 
-/// A volume of a cloud provider: a latency behind a network. Also describes SSDs that write in place (Optane), for
-/// which the link takes the place of the network.
+/// A volume of a cloud provider, modelled as a latency behind a network. Also describes SSDs that write in place
+/// (Optane), for which the link takes the place of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CloudVolume {
     /// Capacity that the host sees.

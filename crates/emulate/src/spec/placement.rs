@@ -10,7 +10,7 @@ pub struct Placement {
     pub isolation: Isolation,
 }
 
-/// Isolation of data by reclaim unit handle in garbage collection (NVM Express Base Specification 2.1).
+/// Whether garbage collection isolates the data of each reclaim unit handle (NVM Express Base Specification 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// Garbage collection may mix the data of all handles.

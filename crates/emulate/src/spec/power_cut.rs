@@ -1,16 +1,16 @@
-//! The specification of the effect of a power cut on a drive's writes.
+//! The specification of what a power cut does to a drive's writes.
 
 /// Effect of a power cut on writes in progress, and on writes in a volatile buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerCut {
-    /// Size of the aligned blocks in which a power cut leaves a write whole or not at all, a power of two of at least
-    /// 512 B (NVM Express: AWUPF). Of a longer write, some blocks may survive and others not.
+    /// Size of aligned blocks that are atomic in a power cut (NVM Express: AWUPF): afterwards each block is either old
+    /// or new as a whole. A power of two, at least 512 B. Of a longer write, some blocks may survive and others not.
     pub atomic_bytes: u32,
-    /// Order in which the writes in a volatile buffer become durable.
+    /// Which of the writes in a volatile buffer a power cut loses: any, or only the latest.
     pub order: DurableOrder,
 }
 
-/// Order in which writes become durable.
+/// Order in which the writes in a volatile buffer become durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DurableOrder {
     /// Data becomes durable in the order in which program operations end. A power cut may lose a write and keep later

@@ -125,8 +125,8 @@ impl System {
 
     /// Combines volumes into arrays. Each range becomes one volume with the given name and the preconditioning of its
     /// first volume. The ranges must be in order and cover all volumes. A range without a shape must be one volume,
-    /// which remains unchanged. In a system with adapters, the first call also puts all volumes behind the adapters,
-    /// which then handle its arrays. Later calls create arrays in the host.
+    /// which remains unchanged. In a system with adapters, the first call also puts all volumes, including the new
+    /// arrays, behind the adapters. Later calls create arrays in the host.
     ///
     /// # Errors
     /// The violated rule, and the index of the range.
@@ -280,7 +280,7 @@ impl System {
         })
     }
 
-    /// Returns the numbers of a volume's paths through adapters.
+    /// Returns the [`AdapterPath::number`] of each of a volume's paths through adapters.
     pub(crate) fn paths_of(&self, volume: u32) -> impl Iterator<Item = u32> {
         self.parts_of(volume).filter_map(|part| match &self.parts[part.index()] {
             Part::AdapterPath(path) => Some(path.number),
@@ -293,8 +293,8 @@ impl System {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Returns whether the numbers of devices may differ from those of volumes. True if the system has an array or a
-    /// read cache.
+    /// Returns whether devices and volumes may be numbered differently: true if the system has an array or a read
+    /// cache.
     pub fn numbers_devices(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Array(_) | Part::ReadCache(_)))
     }

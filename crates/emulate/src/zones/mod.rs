@@ -141,8 +141,8 @@ impl Zoned {
         let start = zone as u64 * spec.capacity_bytes;
         match request.kind {
             OpKind::Read if within + len <= spec.size_bytes => {
-                // Blocks from the capacity to the end of the zone read as never written. They take no time after
-                // blocks below the capacity.
+                // Blocks from the capacity to the end of the zone read as never written. In a read that begins below
+                // the capacity, they take no time.
                 let left = spec.capacity_bytes.saturating_sub(within);
                 let without_space = self.table.len() as u64 * spec.capacity_bytes;
                 let (at, len_max) = match left {
@@ -191,7 +191,8 @@ impl Zoned {
         }
     }
 
-    /// Begins the waiting commands of a zone whose turn it is: writes run concurrently, a reset or finish alone.
+    /// Begins a zone's waiting commands, in order, as far as those in progress allow: writes run concurrently, a reset
+    /// or finish runs alone.
     fn begin(&mut self, core: &mut Core, zone: usize) {
         while let Some(line) = self.lines.get_mut(&zone)
             && !line.managing

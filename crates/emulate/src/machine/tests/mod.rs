@@ -12,14 +12,14 @@ use common::{disk, flash, host, memory};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// Number of units within which all operations are.
+/// Number of units in the range that all operations access.
 const SPAN_UNITS: u64 = 4096;
 const UNIT: u64 = 4096;
 
 /// An operation of a history, and its time of submission.
 type Step = (u64, Op);
 
-/// A system of separate devices, on one socket whose workers each have a core and need no wake-up.
+/// A system of separate devices on one socket. Each worker has its own core and needs no wake-up.
 fn jbod(kinds: &[Kind]) -> System {
     let mut system = System::new("test", host());
     for kind in kinds {
@@ -101,13 +101,12 @@ fn machine(system: &System, seed: u64, faults: &[(u64, Fault)]) -> Machine {
     machine
 }
 
-/// Usage of each device.
+/// Resources and phases of each of the first `devices` components.
 fn usage(machine: &Machine, devices: usize) -> Vec<(Vec<Resource>, Vec<Phase>)> {
     let of = |part: &super::Part| (part.resources(&machine.core), part.phases());
     machine.parts[..devices].iter().map(of).collect()
 }
 
-/// The content of a unit of a device.
 fn value(machine: &Machine, part: usize, unit: u64) -> Option<u64> {
     machine.parts[part].unit_value(unit, &machine.parts, &machine.core)
 }
@@ -211,8 +210,8 @@ fn trees_may_be_deep() {
     compare(&kinds, &[&[0, 1], &[2, 3], &[4, 5]], &steps, &[], to);
 }
 
-/// The core of the host's worker does the work of memory anywhere in a tree: the
-/// worker of a mirror makes both copies, one after the other.
+/// The core of the host's worker does the work of memory anywhere in a tree: below a mirror, it makes both copies, one
+/// after the other.
 #[test]
 fn memory_below_a_mirror_works_in_the_submitter() {
     let kinds = [memory(true), memory(true)];

@@ -1,4 +1,4 @@
-//! The published durations of cloud volumes, from their rules alone.
+//! Published durations of bursts and refills of cloud volumes, reproduced by the limits alone.
 
 use super::meter::Meter;
 use crate::describe;
@@ -24,7 +24,7 @@ fn bursting(counts: Counted, rate: u64, burst: u64, most: u64, account_bytes: u6
     }
 }
 
-/// The limits of a volume of a class of the catalog.
+/// Limits of a cloud volume with `gib` GiB. `class` is the name of its device file in the catalog.
 fn volume(class: &str, gib: u64) -> Vec<Limit> {
     let text = match class {
         "ebs-gp2" => include_str!("../../../../../catalog/devices/ebs-gp2.toml"),
@@ -42,8 +42,8 @@ fn read(offset_bytes: u64, len_bytes: u64) -> Op {
     Op { offset_bytes, len_bytes: len_bytes as u32, kind: OpKind::Read, fua: false }
 }
 
-/// Saturates a limit with sequential reads of `block_bytes` until `bytes` are read or its credits bind. Returns the
-/// time and the bytes.
+/// Saturates a limit with sequential reads of `block_bytes` until `bytes` are read or the credits are used up. Returns
+/// the time and the bytes.
 fn saturate(meter: &mut Meter, mut now_ns: u64, block_bytes: u64, bytes: u64) -> (u64, u64) {
     let mut at = 0;
     while at < bytes {
@@ -70,8 +70,8 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / S as f64
 }
 
-/// Amazon's user guide (gp2): for each size the base rate, the duration of the burst, and the time that an empty bucket
-/// takes to fill.
+/// Amazon's user guide (gp2): base rate, duration of the burst, and time in which an empty bucket fills, for several
+/// sizes.
 #[test]
 fn gp2_bursts_and_refills_as_documented() {
     let table = [
@@ -100,7 +100,8 @@ fn gp2_bursts_and_refills_as_documented() {
     }
 }
 
-/// Amazon's user guide (gp2): from 170 to 334 GiB 250 MiB/s only while credits last, because each 256 KiB counts.
+/// Amazon's user guide (gp2): volumes from 170 to 334 GiB reach 250 MiB/s only while credits last, because each 256 KiB
+/// counts as an operation.
 #[test]
 fn gp2_throughput_needs_credits_up_to_334_gib() {
     for (gib, holds) in [(171, false), (333, false), (334, true), (1000, true)] {
@@ -145,7 +146,7 @@ fn the_base_rate_is_served_forever() {
     }
 }
 
-/// Amazon's user guide (HDD volumes): hours to read a whole full volume.
+/// Amazon's user guide (HDD volumes): hours to read a whole volume, starting with full credits.
 #[test]
 fn st1_and_sc1_are_scanned_in_the_documented_hours() {
     let table =
