@@ -8,7 +8,6 @@ use std::process::Command;
 /// Rate and CPU time of one run of a contender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
-    /// Completed operations per second.
     pub(crate) iops: f64,
     /// User CPU time per operation, ns; 0 if the contender does not report it.
     pub(crate) user_ns: f64,
@@ -31,7 +30,6 @@ pub(crate) fn elbencho_file() -> PathBuf {
     std::env::temp_dir().join("iodyno-bench-elbencho.json")
 }
 
-/// Runs a command and parses its output.
 pub(crate) fn run(command: &[String], reader: Reader) -> Result<Figures, String> {
     let _ = std::fs::remove_file(elbencho_file());
     let output = Command::new(&command[0])

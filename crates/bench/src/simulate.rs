@@ -35,7 +35,6 @@ struct Taken {
     memory_mib: f64,
 }
 
-/// A simulation to be timed.
 struct Case {
     name: &'static str,
     workload: &'static str,

@@ -47,7 +47,7 @@ pub struct Outcome {
 }
 
 impl Setting {
-    /// Describes the rules or the device: the second part of the heading, and a line that explains it.
+    /// Describes the rules or the device: a short text for the heading, and a line of explanation.
     fn in_words(&self) -> (String, String) {
         if let Some(guest) = &self.guest {
             let about = "the guest's disk has a volatile write cache: any write since the last flush can be lost, and \

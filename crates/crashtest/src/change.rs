@@ -66,7 +66,6 @@ pub enum Change {
         node: NodeId,
         /// Offset of the first written byte in the file.
         offset: u64,
-        /// The written bytes.
         #[serde(with = "hex")]
         data: Arc<[u8]>,
     },
@@ -76,7 +75,6 @@ pub enum Change {
         node: NodeId,
         /// Offset of the first zeroed byte in the file.
         offset: u64,
-        /// Length of the zeroed range, bytes.
         len_bytes: u64,
     },
     /// Sets a file's size: truncation, and extension by ftruncate or fallocate.

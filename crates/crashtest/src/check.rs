@@ -73,7 +73,7 @@ pub trait Check: Sync {
 
 /// Exit statuses with which a shell reports that it did not find a program, or could not execute it.
 const NOT_STARTED: [i32; 2] = [126, 127];
-/// Exit status of `timeout` for a program that it ended.
+/// Exit status with which `timeout` reports that it ended the program.
 const TIMED_OUT: i32 = 124;
 /// Exit statuses with which a shell reports that a signal ended its program: 128 plus the signal's number.
 const BY_SIGNAL: std::ops::RangeInclusive<i32> = 129..=159;

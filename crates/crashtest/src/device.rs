@@ -178,7 +178,7 @@ impl Run {
         self.events.push(Event::Change(Change::Zero { node, offset: from, len_bytes: to - from }));
     }
 
-    /// Registers a change of units that survive together, to be made by the next operation.
+    /// Registers a change that the next operation makes. A power cut keeps or loses the whole change.
     fn push(&mut self, units: &Range<u64>, change: Change) {
         let event = self.events.len();
         for unit in units.clone() {
@@ -255,7 +255,8 @@ impl Run {
         more
     }
 
-    /// Finds the changes of these units that become durable with the version of `token`, and adds them to `landed`.
+    /// Marks `units` as durable in the version that operation `token` wrote, and earlier versions. Adds to `landed`
+    /// each change of which all units are durable.
     fn land(&mut self, units: Range<u64>, token: u64, landed: &mut Vec<usize>) {
         let mut done = Vec::new();
         for (unit, waiting) in self.units.range_mut(units.clone()) {
@@ -284,7 +285,8 @@ impl Run {
     }
 }
 
-/// Part of a byte range that lies within a unit: offset of its first byte in the unit, and of the byte after its end.
+/// Part of a byte range that lies within a unit: offset of its first byte on the device, and of the byte after its last
+/// one.
 fn within(unit: u64, bytes: &Range<u64>) -> (u64, u64) {
     (bytes.start.max(unit * UNIT_BYTES), bytes.end.min((unit + 1) * UNIT_BYTES))
 }

@@ -19,7 +19,6 @@ pub enum Act {
         node: NodeId,
         /// Offset of the first byte in the file.
         offset: u64,
-        /// The written bytes.
         data: Arc<[u8]>,
     },
     /// Growth of a file by a write, separate from the written bytes.
@@ -71,7 +70,6 @@ impl Act {
 pub struct Effect {
     /// Index in the history of the event that caused the effect.
     pub event: usize,
-    /// Change of the tree.
     pub act: Act,
     /// Indices of earlier effects without which this one cannot survive a power cut.
     pub requires: Vec<usize>,
@@ -87,7 +85,6 @@ pub struct Effect {
 pub struct Effects {
     /// Rules of the file system under which the effects were derived.
     pub rules: Rules,
-    /// All effects, in the order of their events.
     pub all: Vec<Effect>,
     /// The folder before the run, plus all files and directories that the run creates. These have numbers, but no names
     /// yet.
@@ -128,14 +125,16 @@ impl Effects {
 /// State of a file while effects are derived.
 #[derive(Default)]
 struct File {
-    /// Effects of data and growth for which no rename over another file has waited.
+    /// Effects of data and growth since the last rename of this file over another one. The next such rename may require
+    /// them.
     contents: Vec<usize>,
     last_growth: Option<usize>,
     /// Effect of the last truncation, and the size that it left.
     cut: Option<(usize, u64)>,
     /// Effect of the last write to each atomic unit.
     last_writes: BTreeMap<u64, usize>,
-    /// Whether a failed sync gave up growth, so that the next write extends the file again on the device.
+    /// Whether a sync of the file has failed. The growth before it may be lost, so the next write extends the file on
+    /// the device.
     grows_again: bool,
 }
 
@@ -149,7 +148,8 @@ struct Derivation {
     files: BTreeMap<NodeId, File>,
     /// Directory in which each node was created.
     made_in: BTreeMap<NodeId, NodeId>,
-    /// Renames between two directories of which only this directory was synced, by effect.
+    /// For each rename between two directories, by effect: the directory that was synced. A sync of the other directory
+    /// then makes the rename durable.
     half_synced: BTreeMap<usize, NodeId>,
 }
 
@@ -362,8 +362,8 @@ impl Derivation {
         self.make_durable(event, durable);
     }
 
-    /// Marks effects, and what they require, as durable from an event on. A journal's order is a requirement of each
-    /// effect, but a log of one file (btrfs) does not bring earlier metadata of other files with it.
+    /// Marks effects, and all effects that they require, as durable from an event on. Exception: if an fsync writes a
+    /// log of one file (btrfs), a metadata effect becomes durable without the effects that it requires.
     fn make_durable(&mut self, event: usize, mut open: Vec<usize>) {
         let own_names = self.effects.rules.commit == Commit::OwnNames;
         while let Some(number) = open.pop() {

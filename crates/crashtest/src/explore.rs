@@ -23,7 +23,8 @@ pub struct Plan {
     pub rules: Rules,
     /// Classes of states to explore, such as [`Class::Torn`].
     pub classes: Vec<Class>,
-    /// Maximum number of effects of file operations that a state of the class `subset` loses or keeps.
+    /// Maximum number of effects (parts of file operations) that are lost, or that survive, in a state of the class
+    /// `subset`.
     pub bound: usize,
     /// Unit of atomic writes, bytes; `None`: as in [`Plan::rules`].
     pub atomic_bytes: Option<u32>,
@@ -42,7 +43,6 @@ pub struct Plan {
 pub struct ClassCount {
     /// Name of the class, as in `--class`.
     pub class: &'static str,
-    /// Number of states in the class.
     pub states: u64,
     /// Number of states of the class that were judged.
     pub judged: u64,
@@ -189,7 +189,7 @@ struct Progress {
 /// Name of the class of states after a second cut.
 const AGAIN: &str = "again";
 
-/// Explores the states that a power cut can leave of a run. Setting `stop` ends the exploration early. Calls
+/// Explores the states that a power cut during a run can leave. Setting `stop` ends the exploration early. Calls
 /// `progress` with the numbers of judged and of wrong states.
 ///
 /// # Errors
@@ -400,7 +400,7 @@ impl Progress {
         self.explored.findings.iter().filter(is_alike).count() < FINDINGS_MAX
     }
 
-    /// Adds a finding, unless its smallest state is known or enough findings have its verdict.
+    /// Adds a finding, unless its state is already listed, or enough findings have its verdict.
     fn add_finding(&mut self, finding: Finding) {
         let is_known = self.explored.findings.iter().any(|known| known.name == finding.name);
         if !is_known && self.has_room(finding.verdict, finding.is_before_output()) {

@@ -57,7 +57,7 @@ pub struct Folders {
     shared: Arc<Shared>,
 }
 
-/// State that all threads that answer the kernel share.
+/// State shared by the threads that answer the kernel's requests.
 #[derive(Debug, Default)]
 struct Shared {
     index: RwLock<Index>,

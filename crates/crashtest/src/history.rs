@@ -31,7 +31,6 @@ pub enum Event {
         node: NodeId,
         /// Offset of the first durable byte in the file.
         offset: u64,
-        /// Length of the range, bytes.
         len_bytes: u64,
     },
     /// Changes became durable on an emulated device, by a flush or without one.

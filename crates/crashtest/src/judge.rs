@@ -144,8 +144,8 @@ impl Known {
         traces.push_back((trace, verdict));
     }
 
-    /// Returns the verdict on an earlier state that agrees in its reads, and whether the verdict may be used without
-    /// a spot check.
+    /// Returns the verdict on an earlier state that equals this one in all parts that the checker read, and whether the
+    /// verdict may be used without a spot check.
     fn by_reads(&mut self, tree: &Tree, acknowledged: usize) -> Option<(Verdict, bool)> {
         let agrees = |(trace, _): &&(Trace, Verdict)| {
             trace.iter().all(|(item, known)| value(item, tree) == *known)

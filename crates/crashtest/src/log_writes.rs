@@ -121,7 +121,7 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Converts a number of sectors to bytes; `None` if no device has as many.
+    /// Converts a number of sectors to bytes; `None` above [`DEVICE_BYTES_MAX`].
     fn device_bytes(&self, sectors: u64) -> Option<u64> {
         sectors.checked_mul(self.sector_bytes).filter(|bytes| *bytes <= DEVICE_BYTES_MAX)
     }
@@ -144,7 +144,8 @@ fn number(bytes: &[u8], at: u64) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// A log with these entries: sector, sectors, flags, and what follows the entry or is in its sector.
+    /// Creates a log. An entry has a first sector, a number of sectors, flags, and data that follow it. The data of a
+    /// mark are in the entry's own sector.
     fn log(entries: &[(u64, u64, u64, &[u8])]) -> Vec<u8> {
         let sector = |fields: &[u64]| {
             let mut bytes: Vec<u8> = fields.iter().flat_map(|field| field.to_le_bytes()).collect();

@@ -13,7 +13,6 @@ use std::time::Instant;
 /// A wrong state, minimised to as few lost effects of file operations as possible.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Verdict of the checker on the state.
     pub verdict: Verdict,
     /// Name of the minimised state, as accepted by `--state`.
     pub name: StateName,
@@ -41,9 +40,9 @@ impl Finding {
 /// Maximum number of states that are judged to minimise one finding.
 const TRIALS_MAX: usize = 200;
 
-/// Restores lost effects of a wrong state as long as it keeps its verdict: first the torn part, then halves, quarters
-/// and so on of the lost effects, down to single ones (delta debugging). Stops at the instant, or when the flag is
-/// set.
+/// Restores lost effects of a wrong state as long as the state keeps its verdict: first the torn part, then halves,
+/// quarters and so on of the lost effects, down to single ones (delta debugging). Stops at the time or by the flag in
+/// `until`.
 ///
 /// # Errors
 /// The checker can't be started.
@@ -106,7 +105,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Positions of the lost effects in the list of those that the cut could lose.
+    /// Positions of the lost effects in [`Epoch::open`](crate::Epoch::open), without that of a torn write.
     fn lost(&self) -> Vec<usize> {
         let torn = self.smallest.torn.map(|torn| torn.position);
         let survives = &self.smallest.survives;

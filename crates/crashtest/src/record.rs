@@ -73,7 +73,6 @@ pub fn of_text(text: &str) -> Result<History, String> {
     Ok(history)
 }
 
-/// Returns the changes that create a tree.
 fn changes_of(tree: &Tree) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut known = BTreeSet::from([ROOT]);

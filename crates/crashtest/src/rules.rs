@@ -28,7 +28,8 @@ pub struct Rules {
 pub enum Growth {
     /// No writes: after a power cut, a file can have its new size without the data.
     Never,
-    /// Writes that allocate blocks. A write inside the last block sets the size at once (ext4).
+    /// Writes that extend the file beyond its last block. A write that extends the file within that block is not among
+    /// them: ext4 then sets the size at once.
     NewBlocks,
     /// All writes.
     Always,
@@ -52,7 +53,7 @@ pub enum Commit {
     Directory,
     /// The names of the file and of its parent directories, by a log per fsync (btrfs).
     OwnNames,
-    /// All metadata up to the file's last metadata change, because they share a journal (ext4, XFS).
+    /// All metadata up to the file's last metadata change, because all metadata share a journal (ext4, XFS).
     Journal,
 }
 

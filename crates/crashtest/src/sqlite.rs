@@ -1,5 +1,5 @@
-//! Built-in checker of SQLite databases. It runs in a separate process, because SQLite maps files: a process that
-//! maps a file of a folder that it serves itself would deadlock.
+//! Built-in checker of SQLite databases. It runs in a separate process, because SQLite maps files, and a process would
+//! deadlock if it mapped a file of a FUSE folder that it serves itself.
 
 use crate::check::Verdict;
 use rusqlite::{Connection, ErrorCode, OpenFlags};

@@ -7,7 +7,7 @@ use crate::rules::Growth;
 use crate::tree::Tree;
 use std::sync::Arc;
 
-/// Pattern of the effects of file operations that survive a power cut, among those that are not yet durable.
+/// Pattern by which effects of file operations survive a power cut or are lost. Durable effects survive in every class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// The first k effects of file operations survive, for any k.
@@ -47,7 +47,7 @@ impl Class {
 /// Identifies a state by its class, epoch and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId {
-    /// Pattern of the effects of file operations that survive.
+    /// Pattern by which effects survive.
     pub class: Class,
     /// Number of the epoch (time between two syncs) in which power is cut, from 0.
     pub epoch: usize,
@@ -99,7 +99,8 @@ pub struct States {
     pub(crate) atomic_bytes: u64,
 }
 
-/// Number of epochs per stored base. A smaller number takes more memory, a larger one more time.
+/// Number of epochs per folder content in [`States::bases`]. A smaller number takes more memory, a larger one more
+/// time.
 const BASE_PERIOD: usize = 16;
 /// Maximum number of patterns by which one write is torn at its beginning, at its end, or in its middle.
 const TORN_PATTERNS_MAX: usize = 16;
@@ -179,7 +180,7 @@ impl States {
         2 * ends + ends.saturating_sub(1)
     }
 
-    /// Number of atomic units that the effect with this index writes; 0 if it is not data.
+    /// Number of atomic units that the effect with this index writes; 0 if the effect is not data.
     fn units(&self, number: usize) -> usize {
         match &self.effects.all[number].act {
             Act::Data { offset, data, .. } if !data.is_empty() => {
@@ -286,7 +287,8 @@ impl States {
         }
     }
 
-    /// Position of the torn write, and the number of its pattern (twice, for both choices of the other effects).
+    /// Finds the write that is torn in state `number` of the class `torn`. Returns its position, and the number of the
+    /// state among those that tear it: two states per pattern, one for each choice of the other effects.
     fn torn_at(&self, open: &[usize], mut number: u64) -> Option<(usize, u64)> {
         for (position, effect) in open.iter().enumerate() {
             let patterns = 2 * self.torn_patterns(*effect);
@@ -314,7 +316,8 @@ impl States {
         Torn { position, units: (first, last), is_lost }
     }
 
-    /// Whether the chosen effects are missing (otherwise alone), and their positions.
+    /// Decodes the number of a state of the class `subset`. Returns positions of effects, and whether only these are
+    /// lost (true) or only these survive (false).
     fn subset(&self, n: u64, mut number: u64) -> (bool, Vec<u64>) {
         for size in 2..=self.bound as u64 {
             let count = combinations(n, size);
@@ -347,7 +350,7 @@ impl States {
         (0..self.epochs.len()).step_by(BASE_PERIOD).map(base).collect()
     }
 
-    /// Exclusive end of the effects of an epoch, and index of its first open effect.
+    /// Indices of an epoch's effects: the exclusive end, and the first open one.
     fn bounds(&self, epoch: usize) -> (usize, usize) {
         let Epoch { end, open } = &self.epochs[epoch];
         let end = self.effects.all.partition_point(|effect| effect.event < *end);
@@ -389,8 +392,8 @@ impl States {
         (border(torn.units.0), border(torn.units.1))
     }
 
-    /// Applies the surviving units of a torn write. Where a file grows with its data, it grows to the end of the
-    /// units that survive from the write's beginning on.
+    /// Applies the surviving units of a torn write. If only a beginning of the write survives, and the file grows with
+    /// its data, extends the file to the end of these units.
     fn tear(&self, tree: &mut Tree, effect: usize, torn: Torn) {
         let Act::Data { node, offset, data } = &self.effects.all[effect].act else { return };
         let end = offset + data.len() as u64;
@@ -419,7 +422,8 @@ impl States {
     }
 }
 
-/// Length of the prefix and position of the missing effect. The longest prefix comes first, then shorter ones.
+/// Decodes the number of a state of the class `one-missing`: length of the surviving prefix, and position of the effect
+/// that is missing in it. The first numbers have the longest prefix.
 fn cut_and_missing(n: u64, mut number: u64) -> (u64, u64) {
     let mut length = n;
     while number >= length {
@@ -444,7 +448,8 @@ fn combinations(n: u64, k: u64) -> u64 {
     count as u64
 }
 
-/// The combination of `k` out of `n` with this number, in the order of the combinatorial number system, ascending.
+/// Decodes the number of a combination of `k` out of `n`, by the combinatorial number system. The elements are
+/// ascending.
 fn combination(n: u64, k: u64, mut number: u64) -> Vec<u64> {
     let mut chosen = Vec::new();
     let mut below = n;

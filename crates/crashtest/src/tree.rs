@@ -52,7 +52,6 @@ impl std::fmt::Debug for Page {
 #[derive(Clone, Debug)]
 pub enum Kind {
     File {
-        /// Length of the file, bytes.
         size_bytes: u64,
         /// Written pages by number. Pages past the end are invisible; they exist where a power cut kept a write but
         /// lost the size.
@@ -69,7 +68,6 @@ pub enum Kind {
 pub struct Node {
     /// Permissions, as in `st_mode` without the type.
     pub mode: u32,
-    /// Type of the node, with its content.
     pub kind: Kind,
 }
 
@@ -356,7 +354,6 @@ impl Tree {
 /// The part of a byte range that lies in one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Number of the page.
     pub(crate) page: u64,
     /// Offset of the part within the page, bytes.
     pub(crate) at: usize,

@@ -106,9 +106,8 @@ impl Changed {
     }
 }
 
-/// Adds background workloads to a list of cells: first each member alone, then each background workload
-/// alone, then each member with all background workloads. Also returns a description of each background
-/// workload.
+/// Returns the cells of a run with background workloads: first each of `members` alone, then each background workload
+/// alone, then each of `members` with all background workloads. Also returns a description of each background workload.
 pub(crate) fn with_neighbours(
     members: Vec<ListedCell>,
     neighbours: &[Changed],

@@ -115,7 +115,7 @@ fn emulated(flags: &Check, emulated: &Emulated, style: Style) -> Result<ExitCode
     print(&text.text)
 }
 
-/// Report on a target, as lines of text that each have a label.
+/// Report on a target: lines of text, each with a label.
 struct Lines {
     style: Style,
     text: String,

@@ -59,7 +59,6 @@ pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
-/// Returns the completion script of a shell.
 pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     let mut text = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {

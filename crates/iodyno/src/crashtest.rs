@@ -36,7 +36,7 @@ const FOLDER: &str = "program";
 const CHECK_SQLITE: &str = "check-sqlite";
 /// Name of the persistence rules for a block device with a volatile write cache.
 const DEVICE_RULES: &str = "worst";
-/// Unit that a guest's disk writes atomically, bytes, as most drives do. File systems do not expect a smaller unit.
+/// Atomic write unit of a guest's disk, bytes. Most drives have it, and file systems do not expect a smaller one.
 const DISK_ATOMIC_BYTES: u32 = 4096;
 /// Environment variable with the path of a file that holds what the program had printed before the cut.
 const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
@@ -46,7 +46,7 @@ const PROGRAM_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Environment in which the program and its checkers run.
 #[derive(Clone, Copy)]
 enum Place<'a> {
-    /// The recorded folder.
+    /// A folder of this host, in which changes are recorded.
     Folder,
     /// A guest whose disk is a file in the recorded folder.
     Guest(&'a Guest),
@@ -133,7 +133,8 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
 }
 
 impl Job<'_> {
-    /// Explores the states of a run, until each of the wanted verdicts has occurred if there are any.
+    /// Explores the states of a run. Stops early once each verdict in `wanted` has occurred; explores all states if
+    /// `wanted` is empty.
     fn explore(
         &self,
         history: History,
@@ -191,7 +192,7 @@ impl Job<'_> {
         })
     }
 
-    /// Size of the blocks that the device of --device keeps whole in a power cut; `None` if it states none.
+    /// Atomic write unit of the device of --device, bytes; `None` if the device states none, and without --device.
     fn device_atomic_bytes(&self) -> Result<Option<u32>, Failure> {
         let Some(name) = &self.flags.device else { return Ok(None) };
         let system = iodyno_serving::system(name, Access::Any)?;
@@ -199,7 +200,6 @@ impl Job<'_> {
     }
 }
 
-/// Path of the running executable.
 fn own_program() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|e| Failure::target(format!("iodyno's own path is unknown: {e}")))
@@ -216,7 +216,8 @@ fn unreadable(file: &Path, e: &InputError) -> Failure {
 }
 
 impl Job<'_> {
-    /// Reads a recorded run, or the log of a block device, whose initial content --setup makes.
+    /// Reads a recorded run, or the log of a block device. The command of --setup makes the initial content of that
+    /// device.
     fn read_run(&self, file: &Path) -> Result<History, Failure> {
         let flags = self.flags;
         let bytes = read_bytes(file, record::FILE_BYTES_MAX).map_err(|e| unreadable(file, &e))?;
@@ -272,7 +273,8 @@ impl Job<'_> {
             .map_err(|why| Failure::input(format!("--device {device}: {why}")))
     }
 
-    /// Returns the initial folder of the program, as the command of --setup leaves it. In a guest, it is a new file system.
+    /// Creates the initial folder of the program, and runs the command of --setup. With a guest, the folder holds a
+    /// disk with a new file system, on which the command runs.
     fn set_up(&self) -> Result<Tree, Failure> {
         const SETUP: &str = "setup";
         let disk = match self.place {
@@ -292,7 +294,7 @@ impl Job<'_> {
         Ok(self.folders.remove(SETUP).unwrap_or_default())
     }
 
-    /// Command line that runs a program of the user, in the guest if there is one.
+    /// Command line that runs the program or set-up command of the user, in the guest if there is one.
     fn program_words(&self, words: &[OsString]) -> Vec<OsString> {
         match self.place {
             Place::Folder => words.to_vec(),
@@ -344,7 +346,8 @@ fn program(words: Vec<OsString>, time_limit: Duration, stop: &Arc<AtomicBool>) -
     Program { words, environment: Vec::new(), time_limit, stop: Arc::clone(stop) }
 }
 
-/// Command line that runs a shell command in another folder. Makes a relative path at its beginning absolute.
+/// Command line that runs a shell command in another folder. If the command begins with a relative path, makes the path
+/// absolute.
 fn shell(command: &str) -> Vec<OsString> {
     let end = command.find(char::is_whitespace).unwrap_or(command.len());
     let (program, arguments) = command.split_at(end);
@@ -357,21 +360,23 @@ fn shell(command: &str) -> Vec<OsString> {
     ["sh".into(), "-c".into(), line].into()
 }
 
-/// Absolute path of a program that is named by a relative path; `None`: it is absolute, or the shell finds it.
+/// Absolute path of a program that is given by a relative path, such as `./check`. `None` for an absolute path, for a
+/// plain name, which the shell looks up, and for a path that does not exist.
 fn absolute(program: &OsStr) -> Option<PathBuf> {
     let path = Path::new(program);
     let is_relative = path.is_relative() && path.components().nth(1).is_some() && path.exists();
     is_relative.then(|| std::path::absolute(path).ok()).flatten()
 }
 
-/// Whether a folder has a file, by its path in the folder.
+/// Whether a folder contains a file at a relative path.
 fn has(tree: &Tree, path: &str) -> bool {
     let mut names = path.split('/').filter(|name| !name.is_empty() && *name != ".");
     names.try_fold(ROOT, |directory, name| tree.lookup(directory, name.as_bytes())).is_some()
 }
 
-/// Reason why the program that begins a shell command, given by its path, can't be run; `None` if it can, or if the shell looks
-/// for it. `folder`: the folder in which it runs; `None` while that is unknown.
+/// Reason why a shell command can't run: the program at its beginning, given by a path, does not exist or is not
+/// executable. `None` if the command can run, or if the shell looks up the program. `folder`: the folder in which the
+/// command runs; `None` while that is unknown.
 fn unusable(command: &str, folder: Option<&Tree>) -> Option<String> {
     let word = command.split_whitespace().next()?;
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
@@ -407,7 +412,8 @@ fn require_success(name: &str, ended: std::io::Result<Ended>) -> Result<(), Fail
 }
 
 impl Job<'_> {
-    /// Requires that the checker accepts the complete result, without lost data. Otherwise every finding would be false.
+    /// Requires that the checker accepts the program's complete result, in which nothing is lost. If the checker
+    /// rejects even that, its other verdicts are meaningless.
     fn accept_complete(&self, history: &History, check: &Checker<'_>) -> Result<(), Failure> {
         let mut tree = history.start.clone();
         let mut printed = Vec::new();
@@ -448,7 +454,7 @@ impl Job<'_> {
         )))
     }
 
-    /// Requires that the program of `--check` exists, here or in the folder that it judged.
+    /// Requires that the program of `--check`, if given by a path, is an executable file here, or a file of `tree`.
     fn require_checker(&self, tree: &Tree) -> Result<(), Failure> {
         match self.flags.check.as_deref().and_then(|check| unusable(check, Some(tree))) {
             Some(why) => Err(Failure::input(format!("--check: {why}"))),

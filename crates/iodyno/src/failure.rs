@@ -27,7 +27,7 @@ pub(crate) const SLOWER: u8 = 7;
 /// replay whose record was truncated, so that its events can't be compared.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: steady state was not reached, or a stage measured nothing. Also the code of
-/// a fit if no device of the kind behaves as measured, or if most cells have warnings.
+/// a fit if the measured device does not behave like any candidate, or if most cells have warnings.
 pub(crate) const METHOD_FAILED: u8 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Failure {
         Self::new(Kind::Target, text.into())
     }
 
-    /// Creates the failure to store a run whose results were already printed.
+    /// Creates the failure for a run that could not be stored in its notebook. The results were already printed.
     pub(crate) fn not_kept(run: &NotKept) -> Self {
         let where_it_is = match &run.instead {
             Ok(path) => format!(

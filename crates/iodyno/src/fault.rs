@@ -23,7 +23,6 @@ pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints the status of a storage server.
 pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     if flags.metrics {

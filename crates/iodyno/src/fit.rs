@@ -108,12 +108,12 @@ struct Observations {
     target: String,
     cells: Vec<Measured>,
     held_out: Vec<Measured>,
-    /// Candidate devices at which the fit starts, and their starting points.
+    /// Candidate devices. Each has a starting point in `starts`.
     likes: Vec<DescribedDevice>,
     starts: Vec<Start>,
 }
 
-/// The cells of a stored run.
+/// Observations from the cells of a stored run.
 fn of_run(flags: &Fit, run: &Run) -> Result<Observations, Failure> {
     let (target, cells, held_out) = cells(run, flags.doubtful)?;
     let likes = likes(flags, target)?;
@@ -122,7 +122,7 @@ fn of_run(flags: &Fit, run: &Run) -> Result<Observations, Failure> {
     Ok(Observations { run, target, cells, held_out, likes, starts })
 }
 
-/// The cells of a file of printed figures.
+/// Observations from a file of printed figures, such as those of a data sheet.
 fn printed(flags: &Fit, path: &Path) -> Result<Observations, Failure> {
     let name = path.display().to_string();
     let text = read_text(path, MAX_FILE_BYTES).map_err(|e| {
@@ -160,7 +160,6 @@ fn printed(flags: &Fit, path: &Path) -> Result<Observations, Failure> {
     })
 }
 
-/// Loads a run from the notebook.
 fn stored_run(selector: &str, cli: &Cli) -> Result<Run, Failure> {
     let notebook = show::open(cli.notebook.as_deref())?.ok_or_else(show::no_notebook)?;
     let mut runs = notebook.load_several(selector)?;
@@ -200,7 +199,7 @@ fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
     Ok(cells)
 }
 
-/// Size of a target that can be brought to its steady state by overwriting.
+/// Size of the target that --steady overwrites, bytes. Fails for an emulated target, and if the size is unknown.
 fn overwritten_bytes(target: &TargetName) -> Result<u64, Failure> {
     if matches!(target, TargetName::Model(_)) {
         return Err(Failure::input(
@@ -372,7 +371,7 @@ fn cells(
     Ok((target, fitted, held_out))
 }
 
-/// Candidate devices at which the fit starts.
+/// Candidate devices: that of --like, or those of the target's family.
 fn likes(flags: &Fit, target: &TargetRecord) -> Result<Vec<DescribedDevice>, Failure> {
     match &flags.like {
         Some(name) => Ok(vec![device(name)?]),
@@ -459,7 +458,7 @@ fn start(flags: &Fit, target: &TargetRecord, like: &DescribedDevice) -> Start {
     }
 }
 
-/// Writes the device file, and returns its name.
+/// Writes the device file, and returns its path; `None` without --output.
 fn write(output: Option<Output>, text: &str) -> Result<Option<String>, Failure> {
     let Some(output) = output else { return Ok(None) };
     iodyno_emulate::describe::device("twin", text).map_err(|errors| {

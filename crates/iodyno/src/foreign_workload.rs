@@ -17,8 +17,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Maps each job's name to the index of the target that it names; empty if no job names a target. If
-/// only some jobs name one, returns an error: the others would run on all targets, including those.
+/// For each job whose file is a target of --on: the job's name, and the index of that target. Empty if no job has such
+/// a file. If only some jobs have one, returns an error, because the others would run on all targets.
 fn own_targets(jobs: &Jobs, flags: &Run) -> Result<BTreeMap<String, usize>, Failure> {
     let mut all = BTreeMap::new();
     let (mut first, mut other) = (None, None);
@@ -246,7 +246,7 @@ const fn keeps_content(target: &TargetName) -> bool {
     !matches!(target, TargetName::Null { .. } | TargetName::Model(_))
 }
 
-/// Highest end address of the jobs, bytes, which becomes the size of a scratch file; 0 if no job states it.
+/// Highest address at which a job ends, bytes. It becomes the size of a scratch file. 0 if no job states its end.
 fn end_bytes(file: &JobFile) -> u64 {
     let end = |job: &Job| {
         let step = job.spec.worker_step_bytes().unwrap_or(0);
@@ -260,8 +260,8 @@ fn end_bytes(file: &JobFile) -> u64 {
     file.jobs().filter_map(end).max().unwrap_or(0)
 }
 
-/// Makes jobs overwrite existing files, as fio does. A job may extend or allocate a new file only if
-/// it is the only job and the run creates all files.
+/// Makes the run fill its new files before the jobs, which then overwrite, as in fio. A job may extend or allocate a
+/// new file only if it is the only job and the run creates all files.
 fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure> {
     let is_new = |target: &TargetName| match target {
         TargetName::Scratch { .. } => true,

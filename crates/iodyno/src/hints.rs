@@ -130,8 +130,8 @@ pub(crate) fn of_flag(error: &clap::Error, takes_targets: bool) -> Option<String
     ))
 }
 
-/// Refuses a path that does not exist, has no size, and equals the name of an emulated device: probably the
-/// prefix `model:` is missing.
+/// Refuses a path that does not exist, has no `?size=`, and equals the name of an emulated device: probably the prefix
+/// `model:` is missing.
 ///
 /// # Errors
 /// The error suggests the full name.

@@ -25,7 +25,6 @@ const LOG_BYTES_MAX: u64 = 1 << 30;
 /// Maximum number of runs that are imported from a file.
 const RUNS_MAX: usize = 1000;
 
-/// Executes `iodyno import`.
 pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
     let file = &flags.file;
     let page = read(
@@ -86,7 +85,7 @@ fn read(file: &Path, bytes_max: u64, too_large: &str) -> Result<String, Failure>
     })
 }
 
-/// Stores a run, unless the notebook already has it. Returns a line that states which.
+/// Stores a run, unless the notebook already has it. Returns a line that says whether the run was stored.
 fn store(notebook: &mut Notebook, run: &Run) -> Result<String, Failure> {
     let news = if notebook.import(run)? { "read in" } else { "exists already" };
     let plain = Style { color: false, width: 80, unicode: true };

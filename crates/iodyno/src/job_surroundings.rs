@@ -49,7 +49,7 @@ pub(crate) fn target_of(targets: &[TargetName], file: &Path) -> Option<usize> {
     })
 }
 
-/// Environment in which `convert` reads a job file, when the flags of a later run are unknown.
+/// Environment in which `convert` reads a job file. The flags of a later run are unknown.
 #[derive(Debug)]
 pub(crate) struct OfConvert;
 

@@ -22,7 +22,6 @@ use std::process::ExitCode;
 /// Maximum size of an access token, bytes.
 const TOKEN_BYTES_MAX: u64 = 1024;
 
-/// Executes a subcommand of `iodyno log`.
 pub(crate) fn command(
     flags: &Log,
     cli: &Cli,

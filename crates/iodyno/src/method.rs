@@ -127,7 +127,7 @@ pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
     Ok(Asked { source, changes })
 }
 
-/// Refuses an axis of a sweep that has no effect on the given targets, or more targets than there are.
+/// Refuses an axis `targets` with more targets than the run has, and an axis `fill` unless all targets are `model:`.
 fn refuse_idle_axis(flags: &Run, axis: &Axis) -> Result<(), String> {
     let targets: u32 = if flags.each { 1 } else { flags.on.iter().map(volumes).sum() };
     let counts = axis.values.iter().filter_map(|value| match value {

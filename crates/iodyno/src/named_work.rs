@@ -16,9 +16,7 @@ pub(crate) use iodyno_run::find_work::Workloads;
 pub(crate) enum NamedWork {
     /// A workload of the catalog or of a file, or a group of workloads.
     Workloads(Workloads),
-    /// Jobs of another benchmark tool.
     Jobs(Jobs),
-    /// A file that describes a method.
     Method(File),
 }
 
@@ -27,7 +25,6 @@ pub(crate) enum NamedWork {
 pub(crate) struct Jobs {
     /// Path of the job file, or the other tool's command line, as typed by the user.
     pub(crate) given: String,
-    /// The parsed jobs.
     pub(crate) file: JobFile,
 }
 

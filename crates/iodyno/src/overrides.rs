@@ -4,8 +4,8 @@ use crate::args::Run;
 use crate::failure::Failure;
 use iodyno_workload::{Block, Percent, Process, Spec};
 
-/// Applies the flags that override settings of workloads to all members. Returns a description of
-/// each distinct change, with `shape` also of threads, depth and block sizes.
+/// Applies to all members the flags that override settings of a workload. Returns a description of each distinct
+/// change. Changes of threads, depth and block sizes are described only if `shape` is true.
 pub(crate) fn override_all(
     members: &mut [(String, Spec)],
     flags: &Run,

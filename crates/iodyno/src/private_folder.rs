@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// Beginning of the folder's name; the process number follows.
 const NAME: &str = "iodyno-serve-";
-/// Names of the sockets in the folder. It may contain nothing else but the mount point.
+/// Names of the sockets in the folder. Its only other entry is the mount point.
 const SOCKETS: [&str; 2] = ["nbd.sock", "control.sock"];
 const MOUNT: &str = "volumes";
 
@@ -26,17 +26,15 @@ impl PrivateFolder {
         Ok(Self(folder))
     }
 
-    /// Path for the NBD socket.
     pub(crate) fn nbd(&self) -> PathBuf {
         self.0.join(SOCKETS[0])
     }
 
-    /// Path for the control socket.
     pub(crate) fn control(&self) -> PathBuf {
         self.0.join(SOCKETS[1])
     }
 
-    /// Creates the folder to mount.
+    /// Creates the mount point for FUSE.
     pub(crate) fn mount(&self) -> io::Result<PathBuf> {
         let folder = self.0.join(MOUNT);
         fs::create_dir(&folder)?;

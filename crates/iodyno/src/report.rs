@@ -146,7 +146,7 @@ impl Place {
         })
     }
 
-    /// Returns the output file. `name` is its name if the flag did not specify one.
+    /// Returns the output file. The file is called `name` if the flag did not name one.
     pub(crate) fn output(self, name: &str) -> Result<Output, Failure> {
         Ok(match self {
             Self::Named(output) => output,

@@ -21,7 +21,6 @@ fn find(cli: &Cli, selector: &str, destroy: &[String]) -> Result<Found, Failure>
     Ok((request, finished, command))
 }
 
-/// Continues an interrupted run.
 pub(crate) fn command(flags: &ResumeFlags, cli: &Cli, style: Style) -> Result<ExitCode, Failure> {
     let ranks = ranks::of_process();
     // Only the first rank has the notebook.

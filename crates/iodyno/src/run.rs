@@ -79,7 +79,7 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) series: bool,
     pub(crate) quiet: bool,
-    /// Whether the exit code tells that the result is not VALID.
+    /// Whether a result that is not VALID fails the command (`--strict`).
     pub(crate) strict: bool,
     /// Names of warnings that `strict` accepts.
     pub(crate) accepted: Vec<String>,
@@ -195,7 +195,7 @@ pub(crate) fn carry_out(
     })
 }
 
-/// Reason why `--strict` fails a run whose thresholds are held; None if there is none.
+/// Reason why `--strict` fails a run that meets its thresholds; None if there is none.
 fn doubt(run: &iodyno_notebook::Run, thresholds: &[Threshold], output: &Output) -> Option<String> {
     if !output.strict {
         return None;
@@ -259,7 +259,6 @@ pub(crate) fn request_for(work: Option<NamedWork>, flags: &Run) -> Result<RunReq
     }
 }
 
-/// Builds the request for a method or a sweep.
 fn with_method(flags: &Run, Asked { source, changes }: Asked) -> Result<RunRequest, Failure> {
     let name = source.name.clone();
     let work = Work::Method { source: Box::new(source), each: flags.each, reuse: flags.reuse };

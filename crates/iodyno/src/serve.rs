@@ -23,7 +23,6 @@ const OF_A_DEVICE: [&str; 5] = ["backing", "memory", "speed", "size", "image"];
 const OF_THE_MODEL: [&str; 8] =
     ["dilate", "steady", "record", "record-data", "scenario", "metrics", "fuse", "ublk"];
 
-/// Executes `iodyno serve`.
 pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     check_flags(flags)?;
     let console = Console { say: complain, remark };
@@ -51,7 +50,8 @@ pub(crate) fn command(flags: &Serve) -> Result<ExitCode, Failure> {
     Ok(status.map_or(ExitCode::SUCCESS, exit_code))
 }
 
-/// Exit code for a command that has ended, by the shell's rule: its own, or 128 plus the number of the signal.
+/// Exit code of the server after its command has ended, by the shell's rule: that of the command, or 128 plus the
+/// number of the signal that ended the command.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))

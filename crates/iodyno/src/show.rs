@@ -42,7 +42,7 @@ pub(crate) fn no_notebook() -> Failure {
     Failure::input("there is no notebook yet: `iodyno run four-corners` makes the first run")
 }
 
-/// Sets or removes the annotation of a run.
+/// Annotates a run. `None` removes the annotation.
 pub(crate) fn annotate(
     flag: Option<&Path>,
     selector: &str,
@@ -58,7 +58,7 @@ pub(crate) fn annotate(
     })
 }
 
-/// Whether a run contains a text, in lower or upper case.
+/// Whether a text occurs in the run's id, name, workloads, targets or start time; ignores case.
 fn contains(run: &RunSummary, text: &str) -> bool {
     let text = text.to_lowercase();
     let times = [run.started.to_string(), terminal::minutes(run.started)];

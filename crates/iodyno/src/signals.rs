@@ -10,7 +10,7 @@ static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// it.
 static CAME: AtomicBool = AtomicBool::new(false);
 
-/// Does nothing. Commands inherit an ignored signal, but not this handler.
+/// Handler of Ctrl-C that does nothing. A child process inherits an ignored signal, but no handler.
 extern "C" fn on_interrupt_of_command(_: libc::c_int) {}
 
 extern "C" fn on_signal(signal: libc::c_int) {
@@ -36,8 +36,8 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     Arc::clone(stop)
 }
 
-/// Like [`stop_flag`], but while a command runs: SIGTERM sets the flag. Ctrl-C reaches the command, which decides what
-/// to do about it, as under a shell.
+/// Returns the stop flag for a server that runs a command. Only SIGTERM sets the flag. The terminal sends Ctrl-C to the
+/// command too, which decides how to react, as under a shell.
 pub(crate) fn stop_flag_of_command() -> Arc<AtomicBool> {
     let stop = stop_flag();
     let ignore = on_interrupt_of_command as *const () as libc::sighandler_t;

@@ -203,8 +203,8 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     Ok(Demand::new(name, spec, flags.rate.unwrap_or(1.0), flags.p99.unwrap_or(1)))
 }
 
-/// Derives the demand from the last measured cell of a run, over all its targets. The flags --rate and --p99
-/// override its rate and latency.
+/// Derives the demand from the last measured cell of a run, over all of the run's targets. The flags --rate and --p99
+/// override the rate and latency of the demand.
 fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
     let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
     // Several runs may have the name: use the last one.
@@ -245,7 +245,6 @@ fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand,
     })
 }
 
-/// Reads a price file.
 fn prices<T>(
     path: &Path,
     read: impl FnOnce(&str) -> Result<T, Vec<FileError>>,

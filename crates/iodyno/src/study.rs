@@ -117,7 +117,6 @@ fn overlay(run: &Run) -> Overlay {
     }
 }
 
-/// Formats the progress line.
 fn live_line(progress: Progress, started: Instant) -> String {
     let took = human::duration_ns(started.elapsed().as_nanos() as u64);
     let percent = progress.share * 100.0;

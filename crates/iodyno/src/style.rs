@@ -34,7 +34,7 @@ pub(crate) fn for_stderr(when: When) -> Style {
     Style { color: colors_stderr(when), ..for_stdout(When::Never) }
 }
 
-/// Whether the locale is UTF-8. It also decides for a pipe, whose reader presumably has the same locale.
+/// Whether the locale is UTF-8. Also applies to a pipe, because its reader presumably has the same locale.
 fn speaks_unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()

@@ -23,7 +23,6 @@ pub struct Terminals {
 }
 
 impl Terminals {
-    /// Detects the terminals of this process.
     pub fn own() -> Self {
         let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         Self { out, err, columns: columns() }

@@ -64,7 +64,6 @@ pub(crate) fn command(flags: &Web, notebook: Option<&Path>) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names of the catalog's entries of a kind.
 fn names(kind: Kind) -> Vec<String> {
     list(kind).map(|(name, _)| name.to_owned()).collect()
 }

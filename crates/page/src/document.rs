@@ -11,7 +11,8 @@ pub struct Document {
     pub about: Vec<String>,
     /// Prominent stamp on every page and figure, such as `NON-CONFORMANT`; empty for none.
     pub stamp: String,
-    /// Sections of the document. The first one fills the first screen, so it must not mislead by itself.
+    /// Sections of the document. The first one fills the first screen, so it must not mislead a reader who reads no
+    /// further.
     pub sections: Vec<Section>,
     /// Machine-readable data embedded in the page, such as runs.
     pub embedded: Vec<Embedded>,
@@ -19,7 +20,7 @@ pub struct Document {
     pub made_by: String,
     /// Links to other pages of the server that shows the document, each with its text and address; empty in a file.
     pub links: Vec<(String, String)>,
-    /// Views of the same data of which the document is one, such as one per metric; None in a file.
+    /// Links to views of the same data, such as one view per metric; None in a file.
     pub views: Option<Views>,
 }
 
@@ -43,8 +44,8 @@ pub struct Section {
     pub title: String,
     /// Content of the section, in reading order.
     pub blocks: Vec<Block>,
-    /// Whether the section is collapsed until the reader opens it, for data that few readers need. It is always
-    /// expanded in print.
+    /// Whether the section is collapsed until the reader opens it, for data that few readers need. In print, the
+    /// section is expanded.
     pub folded: bool,
 }
 

@@ -25,7 +25,6 @@ pub(crate) const fn word(tone: Tone) -> &'static str {
     }
 }
 
-/// CSS class of a tone.
 pub(crate) const fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Plain => "plain",

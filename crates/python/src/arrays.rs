@@ -97,7 +97,7 @@ impl table::Rows for Rows {
     }
 }
 
-/// Fields of a table.
+/// Arrow fields of columns; all allow null.
 pub(crate) fn fields(columns: &[Column]) -> Vec<Field> {
     let field = |column: &Column| {
         let kind = match column.values {
@@ -135,12 +135,12 @@ impl Bins {
         Fields::from(vec![of("low_ns"), of("width_ns"), of("count")])
     }
 
-    /// Field of a list of buckets.
+    /// Arrow field of a list of buckets per row.
     pub(crate) fn field(name: &str) -> Field {
         Field::new_list(name, Field::new("item", DataType::Struct(Self::fields()), false), false)
     }
 
-    /// All buckets, a row each.
+    /// All buckets in one array.
     pub(crate) fn finish_flat(self) -> StructArray {
         let column = |values| -> ArrayRef { Arc::new(UInt64Array::from(values)) };
         let columns = [self.low_ns, self.width_ns, self.counts].map(column).to_vec();

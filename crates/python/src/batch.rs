@@ -51,7 +51,7 @@ impl Kind {
 pub(crate) struct Batches {
     kind: Kind,
     rows: Rows,
-    /// Buckets of the current batch, and those of full ones.
+    /// Buckets of the current batch.
     bins: Bins,
     full: Vec<Bins>,
 }

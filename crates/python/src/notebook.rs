@@ -226,7 +226,7 @@ impl Notebook {
     }
 }
 
-/// A row for each run.
+/// The table of `Notebook.runs`, one row per run.
 fn list_table(runs: &[(iodyno_notebook::RunSummary, Option<Standing>)]) -> PyResult<Table> {
     let text = |values: Vec<Option<String>>| -> ArrayRef {
         Arc::new(values.into_iter().collect::<arrow_array::StringArray>())

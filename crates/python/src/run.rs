@@ -11,7 +11,7 @@ use iodyno_report::{json, page, terminal};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// Style of texts.
+/// Style of texts that Python prints.
 pub(crate) const PLAIN: Style = Style { color: false, width: 100, unicode: true };
 
 /// A run, as it was when it was loaded.
@@ -20,7 +20,7 @@ pub(crate) struct Run {
     pub(crate) inner: Arc<iodyno_notebook::Run>,
 }
 
-/// A value of Python's standard library from JSON text.
+/// Converts a JSON document to Python objects such as `dict` and `list`.
 pub(crate) fn parsed<'py>(
     py: Python<'py>,
     document: &serde_json::Value,
@@ -79,23 +79,23 @@ impl Run {
         iodyno_report::RunVerdict::of(&self.inner).level.map(iodyno_measure::Level::name)
     }
 
-    /// The columns of `Notebook.cells`.
+    /// The cells of the run, with the columns of `Notebook.cells`.
     fn cells(&self) -> PyResult<Table> {
         table_of(Kind::Cells, &self.inner)
     }
 
-    /// The columns of `Notebook.intervals`.
+    /// The intervals of the run, with the columns of `Notebook.intervals`.
     fn intervals(&self) -> PyResult<Table> {
         table_of(Kind::Intervals, &self.inner)
     }
 
-    /// The columns of `Notebook.histograms`.
+    /// The histograms of the run, with the columns of `Notebook.histograms`.
     #[pyo3(signature = (*, each_interval=false))]
     fn histograms(&self, each_interval: bool) -> PyResult<Table> {
         table_of(Kind::Histograms { each_interval }, &self.inner)
     }
 
-    /// The latencies of a cell, or merged of all cells. See `Notebook.histogram`.
+    /// The latencies of one cell, or of all cells merged. See `Notebook.histogram`.
     #[pyo3(signature = (cell=None, *, target=None, kind=None, latency="response"))]
     fn histogram(
         &self,

@@ -31,7 +31,7 @@ impl Latency {
     }
 }
 
-/// Cells of runs, and kinds of operation.
+/// Selection of cells and operations whose latencies are merged. `None` selects all.
 pub(crate) struct Cells<'a> {
     pub(crate) cell: Option<&'a str>,
     pub(crate) target: Option<&'a str>,

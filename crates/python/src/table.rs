@@ -104,7 +104,7 @@ pub(crate) fn utc(py: Python<'_>, ms: i64) -> PyResult<Bound<'_, PyAny>> {
     datetime.getattr("datetime")?.call_method1("fromtimestamp", (ms as f64 / 1e3, utc))
 }
 
-/// The value at a place of an array of the types that tables have.
+/// Converts an element of an array to a Python object. Supports the types of arrays that tables have.
 fn value<'py>(py: Python<'py>, array: &dyn Array, at: usize) -> PyResult<Bound<'py, PyAny>> {
     if array.is_null(at) {
         return Ok(py.None().into_bound(py));

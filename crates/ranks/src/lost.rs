@@ -16,10 +16,9 @@ impl Default for Timing {
     }
 }
 
-/// A rank that no longer responds, or that ended before the others.
+/// A rank (process of the run) that no longer responds, or that ended before the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Number of the lost rank.
     pub rank: u32,
     /// Time without messages before the rank was declared lost; 0 if it ended.
     pub silent: Duration,

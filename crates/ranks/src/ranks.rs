@@ -374,7 +374,6 @@ impl Ranks {
         }
     }
 
-    /// The rank that was lost, if any.
     pub fn lost(&self) -> Option<Lost> {
         let mut link = self.link()?;
         while let Ok(event) = link.events.try_recv() {
@@ -395,7 +394,7 @@ impl Ranks {
     }
 }
 
-/// Encodes and decodes a value, so that it is the same as at a rank that receives it.
+/// Encodes and decodes a value. The result equals the value that another rank receives.
 fn copied<T: Serialize + DeserializeOwned>(value: &T) -> T {
     decoded(&encoded(value))
 }

@@ -55,7 +55,6 @@ mod kind {
 /// Commands from a rank's main thread to its server thread.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Send a message to a rank.
     Send(u32, Vec<u8>),
     /// At rank 0: measure the offset of every rank's clock.
     MeasureClocks,
@@ -74,7 +73,6 @@ pub(crate) enum Event {
     Received(u32, Vec<u8>),
     /// Clock offsets of all ranks, starting with rank 0's.
     Clocks(Vec<ClockOffset>),
-    /// A rank is lost.
     Lost(Lost),
     /// The rank with this number has ended.
     Left(u32),
@@ -370,7 +368,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Announces to other ranks that this rank ends, so that it does not count as lost.
+    /// Announces to other ranks that this rank ends, so that they do not count it as lost.
     fn leave(&mut self) {
         for peer in self.peers() {
             self.transport.send(peer, framed(kind::LEAVING, &[]));

@@ -22,20 +22,19 @@ pub const JSON_VERSION: u32 = 1;
 /// Minimum number of runs in which a shift can be found.
 const SHIFT_RUNS_MIN: usize = 2 * RUNS_MIN;
 
-/// Numbers of finished runs of a notebook that a history leaves out.
+/// Finished runs of a notebook that a history leaves out, counted by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Runs of the same workload on other targets.
     pub other_targets: usize,
-    /// Runs of other workloads.
     pub other_workloads: usize,
     /// Runs of the same workload on the same targets that started before the first one shown.
     pub earlier: usize,
 }
 
 impl LeftOut {
-    /// Counts the runs in `all` that the history of `of` leaves out. `name`: the history has only runs of this name; `shown`:
-    /// number of its runs.
+    /// Counts the runs in `all` that are missing in the history of the workload and targets of run `of`. `name`: the
+    /// history has only runs with this name. `shown`: number of runs in the history.
     pub fn of(all: &[RunSummary], of: &RunSummary, name: Option<&str>, shown: usize) -> Self {
         let mut out = Self::default();
         let mut same: usize = 0;
@@ -51,7 +50,8 @@ impl LeftOut {
         out
     }
 
-    /// Says what is left out, with the arguments of `iodyno history` that show it if `has_hints`; None if nothing is.
+    /// Lists the left-out runs by reason; None if there are none. With `has_hints`, adds the arguments of `iodyno
+    /// history` that show them.
     fn words(self, has_hints: bool) -> Option<String> {
         let part = |n: usize, of: &str, what: &str, hint: &str| {
             let hint = if has_hints { format!(" ({hint})") } else { String::new() };
@@ -118,10 +118,9 @@ impl fmt::Display for Load {
     }
 }
 
-/// Value of the metric in one run.
+/// A run of a history, with its value of the metric.
 #[derive(Clone, Debug)]
 pub struct RunValue {
-    /// Id of the run in the notebook.
     pub id: String,
     /// Start of the run. Values are in this order.
     pub started: Timestamp,
@@ -150,7 +149,6 @@ pub struct History {
     metric: Metric,
     runs: usize,
     cells: Vec<CellHistory>,
-    /// Runs of the notebook that the history does not have.
     pub left_out: LeftOut,
 }
 
@@ -238,8 +236,7 @@ fn in_words(shift: &Shift) -> String {
     format!("{} ({low} to {high})", percent(shift.ratio))
 }
 
-/// Id of the run with which a level began; if uncertain, ids of the first and the last run with which it may have
-/// begun.
+/// Id of the run with which a level began; if that is uncertain, ids of the first and the last possible run.
 fn beginning(history: &CellHistory, level: &Level) -> String {
     let id = |index: usize| history.runs[index].id.clone();
     match &level.shift {

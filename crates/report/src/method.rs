@@ -4,8 +4,8 @@ use iodyno_measure::Verdict;
 use iodyno_method::{Findings, Method, MethodSource, findings};
 use iodyno_notebook::{Run, Status};
 
-/// The run's method, adapted to its number of targets, and the number of subjects that the method measures. None if
-/// the run is a list of cells, or if this version can't read the method.
+/// The run's method, adapted to the number of targets, and the number of subjects: one per target if each is measured
+/// alone, otherwise one. None if the run is a list of cells, or if this version can't read the method.
 fn method_of(run: &Run) -> Option<(Method, u32)> {
     let source: MethodSource = serde_json::from_value(run.head.plan.get("method")?.clone()).ok()?;
     let method = Method::new(source).ok()?;
@@ -32,7 +32,7 @@ pub(crate) fn verdicts_of(run: &Run) -> Vec<Verdict> {
     verdicts
 }
 
-/// Adds advice on how to complete the run to the verdict `UNFINISHED`.
+/// Appends to the text of the verdict `UNFINISHED` how the run can be completed.
 fn mended(run: &Run, verdicts: &mut [Verdict]) {
     for verdict in verdicts.iter_mut().filter(|v| v.code == "UNFINISHED") {
         verdict.text = format!("{}: {}", verdict.text, how_to_finish(run));

@@ -310,8 +310,8 @@ pub(crate) fn best(load: &Load) -> Option<usize> {
     }
 }
 
-/// Whether the row's blocks are so large that throughput matters more than IOPS. False if the block size is
-/// one of `axes`, because its points are compared by IOPS.
+/// Whether the row's blocks are so large that throughput matters more than IOPS. False if the block size is one of
+/// `axes`, because points with different block sizes are compared by IOPS.
 pub(crate) fn is_large(row: &Row, axes: &[String]) -> bool {
     let block = row.bytes_per_s.zip(row.iops).map(|(bytes, ops)| bytes / ops);
     !axes.iter().any(|a| a == "block")

@@ -9,9 +9,7 @@ use iodyno_units::human;
 /// Results of the ranks on one host in a merged cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct HostFigures<'a> {
-    /// Name of the host.
     pub(crate) name: &'a str,
-    /// Ranks on the host.
     pub(crate) ranks: Vec<&'a RankFigures>,
     /// Verdicts on the host's ranks, without duplicate codes.
     pub(crate) verdicts: Vec<Verdict>,
@@ -80,7 +78,7 @@ pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
     hosts
 }
 
-/// Table of hosts. Each row has the name of a cell and the results of a host in it.
+/// Table of hosts. Each row has a host's results in one cell.
 pub(crate) fn table<'a>(rows: impl Iterator<Item = (String, HostFigures<'a>)>) -> Table {
     let mut table = Table::new([
         Column::label("cell"),

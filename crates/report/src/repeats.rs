@@ -18,7 +18,6 @@ const LEVEL: f64 = 0.95;
 pub(crate) struct Repeated<'a> {
     /// Key of the first repeat.
     pub key: &'a CellKey,
-    /// The metric, with its kind of operation.
     pub metric: Metric,
     /// Number of usable repeats. Excludes repeats that are INVALID or were cut short.
     pub count: usize,

@@ -5,7 +5,6 @@ use crate::method;
 use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_notebook::{Run, Status};
 
-/// The verdict on a run as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunVerdict {
     /// Verdicts on the run's method, the most severe first. Empty if the run is a list of cells.

@@ -16,7 +16,7 @@ pub fn are_held(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().all(|outcome| outcome.held)
 }
 
-/// Whether the limit of one of `thresholds` lies within the 95 % interval of the figure that it judges.
+/// Whether a figure is too uncertain for any of `thresholds`: the limit lies within the figure's 95 % interval.
 pub fn is_one_close(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().any(Outcome::is_close)
 }

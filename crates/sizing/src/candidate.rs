@@ -35,9 +35,8 @@ pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 /// A system to be sized: host, device model and RAID level.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the host in the name of an emulated target: a system with RAID adapters, or a server without adapters.
+    /// Name of the host, as in target names: that of a system with RAID adapters, or of a server without adapters.
     pub host: String,
-    /// Description of the host in one line.
     pub host_summary: String,
     /// Parameters of the host, from its description in the catalog.
     pub host_parameters: Vec<Parameter>,
@@ -47,7 +46,6 @@ pub struct Candidate {
     pub device_name: String,
     /// Description of the device from the catalog or a file.
     pub device: DescribedDevice,
-    /// RAID level of the arrays.
     pub level: Level,
     /// Number of devices per array.
     pub members: u32,

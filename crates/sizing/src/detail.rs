@@ -57,8 +57,8 @@ pub struct CacheAdvice {
     /// 99th percentile of response times at the requested rate, ns: with the cache on, and with it off. `None` if
     /// nothing completed.
     pub p99_ns: (Option<f64>, Option<f64>),
-    /// Highest operations per second of all systems within the latency limit: with the cache on, and with it off. The
-    /// latter is `None` if not even the requested rate is sustained.
+    /// Highest operations per second that all systems together sustain within the latency limit: with the cache on, and
+    /// with it off. The latter is `None` if not even the requested rate is sustained.
     pub highest_iops: (f64, Option<f64>),
 }
 

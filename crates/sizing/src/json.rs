@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// JSON schema of [`document`] and of [`crate::saturate::document`], draft 2020-12.
 pub const SCHEMA_SIZE: &str = include_str!("../../../docs/schema/size-v1.schema.json");
 
-/// Latency limits of a demand other than `p99_ns`.
+/// Latency limits of a demand, without `p99_ns`.
 pub(crate) fn limits(demand: &Demand) -> Vec<Value> {
     let limit = |limit: &Limit| json!({ "of": limit.of.map(OpKind::name), "quantile": limit.tail.quantile(), "ns": limit.ns });
     demand.limits.iter().map(limit).collect()

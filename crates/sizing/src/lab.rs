@@ -26,7 +26,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// Simulates one of `count.units` equal systems at `rate_iops`, the rate of this one system. Counts the cell.
+    /// Simulates one of `count.units` equal systems, which gets `rate_iops`. Increments the number of simulations.
     pub(crate) fn cell(
         &self,
         of: &Candidate,
@@ -48,7 +48,7 @@ impl Lab<'_> {
         (self.progress)(self.cells.fetch_add(1, Ordering::Relaxed) + 1);
     }
 
-    /// Finds the highest rate of one system within the latency limit. `holds_iops` is a rate known to be
+    /// Finds the highest rate that one system sustains within the latency limit. `holds_iops` is a rate known to be
     /// sustained. Returns the rate and the trials.
     pub(crate) fn highest(
         &self,

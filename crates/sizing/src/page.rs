@@ -16,7 +16,7 @@ use iodyno_page::{
 use iodyno_run::explain::percent;
 use iodyno_units::human;
 
-/// Caption that explains the dots in a chart, which may be below the latency limit.
+/// Caption for charts with dots. It explains why a dot below the latency limit does not meet the demand.
 const SUSTAINED: &str = "Dots mark rates that can't be sustained: a buffer or a cache fills, or a resource is busy \
                          for more than 98 % of the time, so the latency would rise in a longer run.";
 

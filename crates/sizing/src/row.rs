@@ -45,7 +45,7 @@ pub struct Row {
     pub fewer: Option<Measured>,
     /// Lifetime of flash devices at the requested write rate; `None` for other devices.
     pub life: Option<Life>,
-    /// Highest rate of all systems within the latency limit; `None` until it is simulated.
+    /// Highest rate that all systems together sustain within the latency limit; `None` until it is simulated.
     pub highest: Option<Highest>,
     /// The next larger configuration, and the operations per second that it sustains; `None` if not simulated.
     pub next: Option<(Count, f64)>,
@@ -59,7 +59,7 @@ pub struct Row {
     pub trials: Vec<Trial>,
 }
 
-/// Highest rate of all systems within the latency limit, and the resource that limits it.
+/// Highest rate that all systems together sustain within the latency limit, and the resource that limits it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Highest {
     /// Operations per second, over all systems.

@@ -9,7 +9,7 @@ use iodyno_method::rate_search::{Course, Outcome};
 
 /// Maximum number of equal systems among which a demand is divided.
 pub const UNITS_MAX: u32 = 32;
-/// Utilisation of the arrays for which their number is first guessed.
+/// Assumed utilisation of the arrays, for the first guess of their number.
 const BUSY_GUESS: f64 = 0.92;
 /// Estimated utilisation above which a number of arrays is ruled out without a trial.
 const WORK_SHARE_MAX: f64 = 1.15;

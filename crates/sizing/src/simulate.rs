@@ -35,11 +35,11 @@ const WINDOW_NS_MIN: u64 = 20 * MS;
 const WINDOW_LIMITS: u64 = 10;
 /// Minimum ramp for a demand with writes, and without writes, ns.
 const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
-/// Minimum ramp as a multiple of the time in which writes fill the adapters' cache, counted from the level at which
-/// destaging starts. In the search this exposes writes that exceed the destaging rate by a third; in longer cells,
-/// with twice the ramp, by a twentieth.
+/// Minimum ramp in the search and in longer cells, as a multiple of the time in which writes fill the adapters' cache
+/// from the level at which destaging starts. The search thus detects writes that exceed the destaging rate by a third.
+/// Longer cells double the ramp, and detect an excess of a twentieth.
 const CACHE_TURNS: (f64, f64) = (3.0, 10.0);
-/// Ramp of a cell on cloud volumes, ns: several windows of their limits.
+/// Ramp of a cell on cloud volumes, ns: several times the window of their limits' token buckets.
 const VOLUME_RAMP_NS: u64 = 1000 * MS;
 /// Minimum window of a cell that confirms a result, without and with hard disks, ns.
 const CONFIRM_NS_MIN: (u64, u64) = (500 * MS, 30_000 * MS);
@@ -62,7 +62,7 @@ const COMPLETED_SHARE: f64 = 0.97;
 /// Purpose of a simulation, which determines its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Decides only the next step of a search: the shortest.
+    /// Shortest simulation: only decides the next step of a search.
     Search,
     /// Provides results to be shown: twice as long as in the search.
     Shown,
@@ -179,7 +179,7 @@ pub struct Measured {
     pub write_amplification: Option<f64>,
     /// Utilisation of all resources, busiest first.
     pub shares: Vec<Share>,
-    /// Highest utilisation of a resource of devices or arrays, whose capacity grows with the number of arrays.
+    /// Highest utilisation among the resources of devices and arrays. More arrays add capacity to these resources.
     pub array_busy: f64,
 }
 
@@ -283,7 +283,7 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }
 
-/// One of several equal systems of a candidate, with its number of arrays.
+/// Arrays of a candidate: in one system, and in all equal systems together.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
     /// Candidate whose system this is.
@@ -338,7 +338,7 @@ fn window_ns(demand: &Demand, rate_iops: f64) -> u64 {
     window_ns.max(WINDOW_NS_MIN).max(WINDOW_LIMITS * demand.longest_ns())
 }
 
-/// Length of a cell that confirms cloud volumes. The ramp empties the windows of their limits.
+/// Length of a cell that confirms cloud volumes. The ramp empties the token buckets of their limits.
 pub(crate) fn volume_length(demand: &Demand) -> Length {
     let (_, windows, least_ns) = Effort::Confirm.times(false);
     let window_ns = (windows * window_ns(demand, demand.rate_iops)).max(least_ns);
@@ -355,8 +355,8 @@ fn ops_min(demand: &Demand) -> f64 {
     times * (OPS_MIN.1 * SMALL_BYTES / bytes.max(1.0)).clamp(OPS_MIN.0, OPS_MIN.1)
 }
 
-/// Time that writes at this rate need to fill the adapters' caches from where destaging starts to where hosts
-/// must wait, ns.
+/// Time in which writes at this rate fill the adapters' caches, from the level at which destaging starts to the level
+/// at which hosts must wait, ns.
 fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
     let Some(adapters) = &arrays.of.adapters else { return 0.0 };
     let Some(cache) = &adapters.cache else { return 0.0 };

@@ -162,8 +162,8 @@ fn can_lose(of: &Candidate, loss: Loss) -> bool {
     }
 }
 
-/// Confirms a configuration by long cells, in which it must sustain the requested rate and one array less must not.
-/// Adds arrays if the flash would not last for the required time.
+/// Confirms a configuration by two long cells: the configuration must sustain the requested rate, and with one array
+/// less it must not. Adds arrays if the flash would not last for the required time.
 fn confirmed(
     lab: &Lab<'_>,
     of: &Candidate,

@@ -17,7 +17,7 @@ pub(crate) fn limit_in_words(limit: &Limit) -> String {
     format!("{}{of} within {}", limit.tail.word(), human::time_ns(limit.ns as f64))
 }
 
-/// Lists the measured quantiles that the demand's further limits concern.
+/// Lists the percentiles that the demand limits in addition to p99: measured value and limit of each.
 pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
     let one = |limit: &Limit| {
         let of = of_words(limit);

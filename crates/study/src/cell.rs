@@ -34,18 +34,18 @@ pub struct CellKey {
     pub ramp_ns: Option<u64>,
     /// Fraction of the volume that the files occupy; without files, the fraction written before the cell.
     pub fill: Percent,
-    /// Rate of the workload that runs at the same time, operations per second; 0: the rate that this workload itself
-    /// specifies.
+    /// Rate of the workload that runs at the same time, operations per second; 0: the rate in that workload's own
+    /// specification.
     pub beside_iops: u32,
     /// Length of a longer run that the cell represents, ns. One second of each minute is simulated, until the
     /// cell is stationary and its confidence intervals are narrow enough. None: the cell is simulated in full.
     pub span_ns: Option<u64>,
-    /// Measured time of a cell that is plotted over time, ns. It begins with the cell unless `ramp_ns` is set.
+    /// Measured time of a cell that is plotted over time, ns. The plot begins with the cell unless `ramp_ns` is set.
     /// None: the cell is not plotted over time.
     pub over_ns: Option<u64>,
 }
 
-/// Results of a cell that [`Quantity`] does not include.
+/// A result of a cell that is not a [`Quantity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
     /// Bytes read per second, over all devices.

@@ -29,7 +29,8 @@ pub struct Stratum {
     pub error: Spread,
     /// Errors in excess of the rounding of the published values, over all scored values.
     pub outside: Spread,
-    /// Like `outside`, for the null model (a prediction without a device model). Only over values that it predicts.
+    /// Like `outside`, for the null model (a prediction without a device model). Covers only the values that the null
+    /// model predicts.
     pub null_outside: Spread,
     /// Number of values that the null model (a prediction without a device model) predicts.
     pub with_null: usize,

@@ -104,8 +104,8 @@ impl Rules<'_> {
         })
     }
 
-    /// Applies rule 3: compares with the slowest slot of the same adapter whose link is saturated by fewer
-    /// devices than can be attached.
+    /// Applies rule 3. Takes the rate of one device from other systems with the same adapter and devices: of those that
+    /// fewer devices saturate than can be attached, the one with the slowest link.
     fn two_tables(&self, figure: &Figure, bench: &Bench) -> Option<String> {
         let key = &figure.key;
         let in_order = self.workloads.iter().find(|w| w.name == key.workload)?;

@@ -20,13 +20,13 @@ const RESIDENCES: f64 = 3.0;
 const PILOT_OIO_MAX: u32 = 128;
 /// Number of rounds in SNIA's measurement window.
 pub(crate) const ROUNDS: usize = SteadyLimits::PTS.window_rounds as usize;
-/// Minimum number of operations of a cell in rounds, as a multiple of its outstanding operations, so that each batch
-/// is longer than one operation.
+/// Minimum number of operations of a cell that is measured in rounds, as a multiple of its outstanding operations. Each
+/// batch is then longer than one operation.
 const TURNS: f64 = 40.0;
-/// Maximum factor by which the window of a cell in rounds may be extended.
+/// Maximum factor by which the window of a cell that is measured in rounds may be extended.
 const LONGER_MAX: u64 = 8;
-/// The window of a cell in rounds is a multiple of this time, ns, so that it divides into intervals and
-/// batches.
+/// The window of a cell that is measured in rounds is a multiple of this time, ns, so that it divides into intervals
+/// and batches.
 const WINDOW_STEP_NS: u64 = 320;
 /// Maximum simulated time of a cell: an hour, in ns.
 const WINDOW_MAX_NS: f64 = 3.6e12;
@@ -58,15 +58,14 @@ impl Options {
     pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
 }
 
-/// Coordinates of the pilot cell that estimates the rate per volume of a cell: short, with limited depth, on one
-/// device. For arrays, the pilot has all devices, because arrays share adapters.
+/// Coordinates of the pilot of a cell: a short cell with limited depth on one device, which estimates the rate per
+/// volume. For arrays, the pilot has all devices, because arrays share adapters.
 pub(crate) fn pilot_of(study: &Study, key: &CellKey) -> CellKey {
     let depth = key.depth.min((PILOT_OIO_MAX / key.threads).max(1));
     let devices = if study.systems[key.system].array.is_some() { key.devices } else { 1 };
     CellKey { devices, depth, long: false, span_ns: None, over_ns: None, ..*key }
 }
 
-/// Number of volumes in a cell.
 pub(crate) fn volumes(study: &Study, key: &CellKey) -> f64 {
     f64::from(key.devices / study.systems[key.system].members())
 }
@@ -84,7 +83,6 @@ pub(crate) struct Job {
     /// Measured time in virtual time, ns; None: the cell ends after `ops` operations.
     pub(crate) window_ns: Option<u64>,
     pub(crate) ops: u64,
-    /// Length of a recording interval, ns.
     pub(crate) interval_ns: u64,
     /// Maximum factor by which the window is extended until the confidence intervals are narrow enough. 1: fixed
     /// length.
@@ -128,7 +126,6 @@ impl Planner<'_> {
         }
     }
 
-    /// Minimum ramp of a cell, ns.
     pub(crate) fn ramp_least_ns(&self, key: &CellKey) -> f64 {
         if key.over_ns.is_some() {
             // A cell over time is measured from its start, unless the panel has a ramp.
@@ -153,8 +150,8 @@ impl Planner<'_> {
         let ramp_ns = self.ramp_least_ns(key);
         let ramp_ns =
             if key.over_ns.is_some() { ramp_ns } else { ramp_ns.max(RESIDENCES * residence_ns) };
-        // The ramp lasts as long as earlier operations affect the system; a shorter window would cover only one phase
-        // of the system.
+        // The ramp lasts as long as earlier operations affect the system. The window is at least as long, because a
+        // shorter one would cover only one phase of the system.
         let window_ns = (ops / rate_iops * 1e9).max(ramp_ns);
         let window_ns = if let Some(over_ns) = key.over_ns {
             over_ns.next_multiple_of(OVER_TIME_INTERVALS)
@@ -205,7 +202,7 @@ impl Planner<'_> {
     }
 }
 
-/// Sets the ramp and length of a job in its workload.
+/// Sets a job's ramp and length as limits of the workload.
 pub(crate) fn limited(spec: Spec, job: &Job) -> Result<Spec, String> {
     let spec = spec.with_ramp(job.ramp_ns)?;
     match job.window_ns {

@@ -40,7 +40,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Progress of a running study.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Number of finished cells, including pilots.
@@ -276,7 +275,7 @@ impl Lab<'_> {
         jobs.iter().zip(all).filter_map(|(job, kept)| Some(kept?.map(|it| (job.key, it)))).collect()
     }
 
-    /// Numbers of finished cells and of finished units of work, including those of `jobs`.
+    /// Counts the finished cells, and the finished work in operations of 4 KiB. Counts `jobs` as finished.
     fn with_done(&self, jobs: &[Job]) -> (usize, u64) {
         let units: u64 = jobs.iter().map(|job| job.units).sum();
         let (cells_before, units_before) =
@@ -300,7 +299,6 @@ impl Lab<'_> {
         (self.progress)(Progress { cells, cells_total, share });
     }
 
-    /// Simulates the cell of a job.
     fn cell(&self, job: &Job) -> Result<Modelled, StudyError> {
         self.run(&job.key, &self.plan(job, &self.system(&job.key)?)?)
     }

@@ -41,9 +41,9 @@ pub enum Metric {
     IopsFresh,
     /// Operations per second in the steady state.
     IopsSteady,
-    /// Lowest rate among the workloads of a table or figure that gives one range of rates for all of them.
+    /// Lowest rate over several workloads, where a table or figure gives one range of rates for all of them.
     IopsLow,
-    /// Highest rate among the workloads of a table or figure that gives one range of rates for all of them.
+    /// Highest rate over several workloads, where a table or figure gives one range of rates for all of them.
     IopsHigh,
     /// Maximum latency from submission to completion.
     LatencyMax,

@@ -10,7 +10,6 @@ const SPIKE_MEDIANS: f64 = 5.0;
 /// completions are NaN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverTime {
-    /// Length of each interval, ns.
     pub interval_ns: u64,
     /// Median latency over the whole time, ns.
     pub whole_median_ns: f64,

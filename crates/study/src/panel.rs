@@ -106,7 +106,6 @@ impl Axes {
 struct Source<'a> {
     file: &'a File,
     raw: &'a Record,
-    /// Index of the panel in the study.
     index: usize,
     systems: &'a [Bench],
     workloads: &'a [Workload],

@@ -24,7 +24,6 @@ pub struct Row {
 /// Prediction of the null model (a prediction without a device model) for a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Null {
-    /// Rule of the prediction.
     pub model: NullModel,
     /// Predicted value, in the row's unit.
     pub value: f64,

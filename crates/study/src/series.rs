@@ -45,7 +45,6 @@ impl Axis {
 pub struct Series {
     /// Index in `Study::panels` of the table or figure to which the line belongs.
     pub panel: usize,
-    /// The metric that the line shows.
     pub metric: Metric,
     /// Axis along which the points lie.
     pub axis: Axis,

@@ -344,8 +344,8 @@ fn input(
     })
 }
 
-/// Creates a row for a value in the paper's text: a mean over workloads of a system's metric, or of its ratio
-/// to another system's.
+/// Creates a row for a value in the paper's text: a mean over workloads. The mean is that of a system's metric, or of
+/// the ratio of this metric between two systems.
 fn claim(file: &File, raw: &Record, rows: &[Wanted]) -> Result<Wanted, Problem> {
     let workloads: Vec<&str> = match raw.items("of_workloads") {
         [] => vec![raw.said("workload")],

@@ -45,7 +45,7 @@ pub struct Bench {
     /// Index in `Study::systems` of a system with another description of the same device. Its simulated values are the
     /// baseline (null model) for this system; None without such a system.
     pub competitor: Option<usize>,
-    /// Whether a table or figure shows the system only if it names it explicitly.
+    /// Whether only those tables and figures show the system that name it explicitly.
     pub only_named: bool,
     /// Remarks on the system; mostly empty.
     pub note: String,
@@ -82,7 +82,6 @@ impl MemberRates {
 pub struct Owned {
     /// Name of the device or server with the parameter.
     pub of: String,
-    /// The parameter, with its value and source.
     pub parameter: Parameter,
 }
 

@@ -10,7 +10,7 @@ use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, Block, Edge, Percent, Process, Spec};
 use std::fmt::Write as _;
 
-/// A workload of the paper. Its tables and figures add the block size, depth and think time.
+/// A workload of the paper. The paper's tables and figures add the block size, depth and think time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Name of the workload in the file of published values.

@@ -14,7 +14,7 @@ const TOKEN_CHARS_MIN: usize = 16;
 const TOKEN_CHARS_MAX: usize = 256;
 /// Number of random bytes of a generated token.
 const TOKEN_BYTES: usize = 16;
-/// Key of the token in the first address that a browser opens.
+/// Key of the token in the query of the address that the server prints.
 const KEY: &str = "token";
 
 /// A secret that a client must present.
@@ -24,10 +24,10 @@ pub struct Token {
 }
 
 impl Token {
-    /// Accepts a token that a user chose.
+    /// Makes a token from a text that a user chose.
     ///
     /// # Errors
-    /// It is shorter than 16 or longer than 256 characters, or has characters other than letters, digits, `-` and
+    /// The text is shorter than 16 or longer than 256 characters, or has characters other than letters, digits, `-` and
     /// `_`.
     pub fn of_text(text: &str) -> Result<Self, String> {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -65,11 +65,10 @@ impl Token {
     }
 }
 
-/// Rules of access to a server.
 #[derive(Debug)]
 pub(crate) struct Access {
     token: Option<Token>,
-    /// Name of the cookie that holds the token. Cookies are shared by all ports of a host, so it has the port.
+    /// Name of the cookie that holds the token. Contains the port, because all ports of a host share their cookies.
     cookie: String,
 }
 
@@ -77,7 +76,7 @@ pub(crate) struct Access {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Granted,
-    /// The address has the right token: the browser shall keep it as this cookie, and open the page without it.
+    /// The address has the right token. The browser must store it in this cookie, and open the page without it.
     KeepToken {
         cookie: String,
     },
@@ -132,7 +131,7 @@ impl Access {
     }
 }
 
-/// Address of a page without the token.
+/// Address that a request asks for, without the token.
 pub(crate) fn without_token(request: &Request) -> String {
     let pairs = form_urlencoded::parse(request.query.as_bytes()).filter(|(key, _)| key != KEY);
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();

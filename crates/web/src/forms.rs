@@ -21,17 +21,16 @@ const COLUMNS: &str = "108";
 /// Interval at which the end of a command is checked.
 const END_EVERY: Duration = Duration::from_millis(10);
 
-/// Values that a field takes.
+/// Values that a field accepts.
 #[derive(Clone, Copy, Debug)]
 enum Values {
     Devices,
     Workloads,
     OneOf(&'static [&'static str]),
-    /// A text such as this.
+    /// Free text; the page shows this example.
     Like(&'static str),
 }
 
-/// A field of a form.
 #[derive(Debug)]
 struct Field {
     /// Key in the address; also the flag of the command, unless the value is positional.
@@ -107,7 +106,7 @@ pub(crate) struct Forms {
     program: PathBuf,
     devices: Vec<String>,
     workloads: Vec<String>,
-    /// Held while a command runs: each takes all processors.
+    /// Held while a command runs, because each command uses all processors.
     one_at_a_time: Mutex<()>,
 }
 
@@ -192,7 +191,7 @@ impl Forms {
     }
 }
 
-/// A command line as a user writes it.
+/// Formats a command line as a user would type it.
 pub(crate) fn command_line(words: &[String]) -> String {
     let words = words.iter().map(|word| for_shell(word));
     std::iter::once("iodyno".to_owned()).chain(words).collect::<Vec<_>>().join(" ")

@@ -25,12 +25,10 @@ const COMPRESSED_BYTES_MIN: usize = 4 << 10;
 /// zlib's compression level, 1 to 9.
 const COMPRESSION_LEVEL: u8 = 6;
 
-/// Method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     /// GET or HEAD.
     Get,
-    /// POST.
     Post,
 }
 
@@ -40,9 +38,9 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     /// Whether the response has no body (HEAD).
     pub(crate) is_head: bool,
-    /// Path, undecoded: no path of this server has characters that need it.
+    /// Path, not percent-decoded, because no path of this server needs encoding.
     pub(crate) path: String,
-    /// Text after `?`, undecoded; empty without one.
+    /// Text after `?`, not percent-decoded; empty if there is none.
     pub(crate) query: String,
     /// Header fields, names in lower case.
     fields: Vec<(String, String)>,
@@ -121,8 +119,8 @@ pub(crate) fn read(stream: &TcpStream) -> Result<Request, Refusal> {
     }
 }
 
-/// Parses a request's head: the request without its body, the length of the body, and that of the head, bytes. `None` while
-/// the head is incomplete.
+/// Parses the head of a request. Returns the request without its body, the length of the body and the length of the
+/// head, bytes; `None` while the head is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Request::new(&mut fields);
@@ -179,12 +177,11 @@ fn head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, Refusal> {
     Ok(Some((request, body, length)))
 }
 
-/// A response to one request: status, header fields and body.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: &'static str,
     pub(crate) content_type: &'static str,
-    /// Further header fields.
+    /// Header fields besides the content type.
     pub(crate) fields: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
 }
@@ -203,12 +200,12 @@ impl Response {
         Self { status, content_type, fields: Vec::new(), body: body.into() }
     }
 
-    /// A page, script or document that exists.
+    /// Creates a response with status 200.
     pub(crate) fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self::new("200 OK", content_type, body)
     }
 
-    /// Sends the browser to another page by GET.
+    /// Redirects the browser to another page, which it loads by GET.
     pub(crate) fn see_other(to: String) -> Self {
         Self::new("303 See Other", TEXT, "").with("Location", to)
     }

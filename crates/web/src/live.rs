@@ -13,25 +13,26 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Minimum time between two looks at a run.
+/// Minimum time between two reads of a run from the notebook.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// Number of intervals kept for the charts.
 const POINTS_MAX: usize = 600;
-/// Number of latest intervals that may still grow, because workers deliver their parts separately. They are read again.
+/// Number of latest intervals that are read again. They may still grow, because workers deliver their parts separately.
 const GROWING: usize = 3;
-/// Maximum number of intervals that one look reads. A look at a long run catches up over several.
+/// Maximum number of intervals per read. A long run is caught up in several reads.
 const INTERVALS_PER_LOOK: usize = 4000;
 /// Maximum number of runs whose state is kept.
 const WATCHED_MAX: usize = 4;
-/// Minimum time between two judgements, which read the whole step.
+/// Minimum time between two judgements, each of which reads all intervals of the measured cells.
 const JUDGE_EVERY: Duration = Duration::from_secs(5);
-/// Minimum ratio of the time between two judgements to the time that one takes, so that they cost at most 0.5 %.
+/// Minimum ratio of the time between two judgements to the duration of one. Judging thus takes at most 0.5 % of the
+/// time.
 const JUDGE_REST: u32 = 200;
 /// Maximum number of intervals that a judgement reads; longer series are coarsened.
 const JUDGED_INTERVALS_MAX: u64 = 1000;
 /// Number of latency rows of the heat map per factor of two.
 const ROWS_AN_OCTAVE: f64 = 4.0;
-/// Quantiles of the charts. The last is the maximum.
+/// Quantiles in the charts, besides the maximum.
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// The runs in progress that pages show.
@@ -41,20 +42,20 @@ pub(crate) struct Live {
     watched: Mutex<BTreeMap<String, Watched>>,
 }
 
-/// State of a run in progress that at least one page shows.
+/// State of a run in progress, as last read for its page.
 #[derive(Debug)]
 struct Watched {
     looked: Instant,
     progress: Progress,
     /// Indices of the cells that are being measured: one per target.
     step: Vec<usize>,
-    /// Merged intervals before [`Self::settled`].
+    /// Sum of the first `settled` intervals, merged over the targets.
     total: Interval,
-    /// Number of intervals that no longer grow and are in [`Self::total`].
+    /// Number of intervals that no longer grow. They are not read again.
     settled: usize,
-    /// Intervals of the charts; the last are those after `settled`.
+    /// Latest intervals, for the charts. Those after the first `settled` intervals of the cells may still grow.
     points: VecDeque<Interval>,
-    /// Number of intervals of the step so far.
+    /// Number of intervals that have been read of each measured cell.
     count: usize,
     verdicts: Vec<Verdict>,
     judge_after: Instant,
@@ -65,7 +66,7 @@ impl Live {
         Self { notebook: notebook.to_owned(), watched: Mutex::default() }
     }
 
-    /// Progress of the run that a selector selects.
+    /// Progress of the run with this id or other selector.
     ///
     /// # Errors
     /// The notebook can't be read, or has no such run.
@@ -177,7 +178,6 @@ impl Watched {
         Ok(())
     }
 
-    /// Length of an interval, s.
     fn interval_s(&self) -> f64 {
         let cell = self.progress.cells.iter().find(|cell| self.step.contains(&cell.index));
         cell.map_or(1.0, |cell| cell.interval_ns.max(1) as f64 / 1e9)
@@ -231,8 +231,8 @@ impl Watched {
         })
     }
 
-    /// An interval: number, IOPS, bytes/s, errors; then for each kind the percentiles and the maximum, and the rows of the
-    /// heat map with their numbers of operations.
+    /// Formats an interval: its number, IOPS, bytes/s and errors, then a list per kind of operation. That list has the
+    /// percentiles, the maximum, and the rows of the heat map with their numbers of operations.
     fn point(&self, index: usize, of: &Interval, kinds: &[OpKind], counted: IoKinds) -> Value {
         let seconds = self.interval_s();
         let each = kinds.iter().map(|&kind| match of.class(kind) {
@@ -263,7 +263,7 @@ fn latencies(of: &Histogram) -> [Option<u64>; 4] {
     [p50, p99, p999, of.max_ns()]
 }
 
-/// Rows of the heat map, by the logarithm of the latency, with their numbers of operations.
+/// Counts the operations per row of the heat map. A row is a range of latencies on a logarithmic scale.
 fn rows(of: &Histogram) -> Vec<(i64, u64)> {
     let mut rows: BTreeMap<i64, u64> = BTreeMap::new();
     for bucket in of.buckets() {

@@ -10,7 +10,7 @@ use iodyno_notebook::{ANNOTATION_CHARS_MAX, Error};
 use iodyno_units::human;
 use iodyno_units::text::clean;
 
-/// Number of runs that the list has before its script adds the others, and without scripts.
+/// Number of runs in the list as the server sends it. The page's script adds the others.
 const FIRST_LINES: usize = 100;
 
 /// Common content of all pages.
@@ -34,7 +34,7 @@ struct RunsPage<'a> {
     lines: Vec<&'a Line>,
 }
 
-/// Number of runs, as such and as `10,000 runs`.
+/// Number of runs, as a number and as text such as `10,000 runs`.
 struct Count {
     number: usize,
     words: String,
@@ -63,7 +63,6 @@ struct StudyProgressPage<'a> {
     words: &'a str,
 }
 
-/// The page of a form.
 #[derive(Template)]
 #[template(path = "form.html")]
 pub(crate) struct FormPage<'a> {
@@ -91,13 +90,13 @@ pub(crate) struct ServedPage<'a> {
     pub(crate) frame: &'a Frame,
     /// Control sockets of all servers.
     pub(crate) names: Vec<String>,
-    /// Number of the server that the page shows.
+    /// Index in `names` of the server that the page shows.
     pub(crate) number: usize,
     /// Status of the server, as text.
     pub(crate) text: &'a str,
     /// Examples of faults, with their effects.
     pub(crate) faults: Vec<(String, &'static str)>,
-    /// The fault that was asked for; empty if none was.
+    /// The fault that the form requested; empty if none was.
     pub(crate) fault: &'a str,
     /// The server's response to `fault`; empty if no fault was requested.
     pub(crate) said: &'a str,
@@ -125,7 +124,7 @@ struct MessagePage<'a> {
     frame: &'a Frame,
     title: &'a str,
     text: &'a str,
-    /// Whether the page asks for the token.
+    /// Whether the page has a form for the token.
     asks: bool,
 }
 
@@ -152,18 +151,17 @@ impl Frame {
         rendered("200 OK", &LivePage { frame: self, id, name: &clean(name) })
     }
 
-    /// The list of studies: names and titles.
+    /// The list of studies. Each has a name and a title.
     pub(crate) fn studies(&self, studies: &[(String, String)]) -> Response {
         rendered("200 OK", &StudiesPage { frame: self, studies })
     }
 
-    /// The page of a study in progress, with the number of simulated cells and of all.
+    /// The page of a study in progress. `done` of `all` cells are simulated.
     pub(crate) fn study_progress(&self, title: &str, done: usize, all: usize) -> Response {
         let words = if all == 0 { "it begins".to_owned() } else { format!("cell {done} of {all}") };
         rendered("200 OK", &StudyProgressPage { frame: self, title, words: &words })
     }
 
-    /// The form for the annotation of a run.
     pub(crate) fn annotation(&self, id: &str, text: &str) -> Response {
         rendered(
             "200 OK",
@@ -171,7 +169,7 @@ impl Frame {
         )
     }
 
-    /// The link to that form; `None` where nothing may be changed.
+    /// The link to the form for a run's annotation; `None` if the page may change nothing.
     pub(crate) fn annotate_link(&self, id: &str) -> Option<(String, String)> {
         self.allow_run.then(|| ("Annotate".to_owned(), format!("/runs/{id}/annotation")))
     }
@@ -192,7 +190,7 @@ impl Frame {
         self.message("403 Forbidden", "Refused", why)
     }
 
-    /// A form for the token.
+    /// A page that asks for the token.
     pub(crate) fn token_form(&self) -> Response {
         let text = "The command that serves this page printed an address with a token. Open that address, or enter the token.";
         let title = "This page needs a token";
@@ -200,7 +198,6 @@ impl Frame {
             .with("WWW-Authenticate", "Bearer")
     }
 
-    /// The page of an error of the notebook.
     pub(crate) fn notebook_error(&self, e: &Error) -> Response {
         let text = e.to_string();
         match e {

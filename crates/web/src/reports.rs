@@ -14,7 +14,8 @@ use iodyno_units::text::for_shell;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Policy of a report, whose own `meta` element names the hashes of its scripts and styles; both policies apply.
+/// Content security policy of a report. It adds to the policy in the report's own `meta` element, which names the
+/// hashes of scripts and styles.
 const POLICY: &str =
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; connect-src 'none'";
 /// Maximum number of time-series intervals per run in a report. Longer series are coarsened when read.
@@ -22,9 +23,9 @@ const INTERVALS_MAX: u64 = 100_000;
 /// Maximum number of runs in a comparison.
 const COMPARED_MAX: usize = 12;
 
-/// Maximum number of runs in a history, the latest.
+/// Maximum number of runs in a history. Older runs are left out.
 const HISTORY_MAX: u32 = 500;
-/// Metrics that the page of a history offers.
+/// Metrics that the history page offers.
 const METRICS: [&str; 4] = ["iops", "bandwidth", "mean", "p99"];
 
 /// Builds the pages of runs, comparisons and histories.
@@ -32,7 +33,7 @@ const METRICS: [&str; 4] = ["iops", "bandwidth", "mean", "p99"];
 pub(crate) struct Reports {
     notebook: PathBuf,
     made_by: String,
-    /// Held while a page is made: a run may take hundreds of megabytes of memory.
+    /// Held while a page is made, because loading a run may take hundreds of megabytes of memory.
     one_at_a_time: Mutex<()>,
 }
 
@@ -71,7 +72,7 @@ impl Reports {
         Options { made_by: self.made_by.clone(), without_data, ..Options::default() }
     }
 
-    /// The page of a run. A selector that is not the whole id, such as `last`, leads to the permanent address.
+    /// The page of a run. Redirects to the run's permanent address if the selector is not the whole id, such as `last`.
     pub(crate) fn run(&self, selector: &str, frame: &Frame) -> Response {
         let _guard = self.alone();
         let run = match self.load(selector, true) {
@@ -95,7 +96,7 @@ impl Reports {
         shown(&document)
     }
 
-    /// The whole id and the annotation of a run; without one, an empty text.
+    /// Returns the whole id of a run, and its annotation; empty if the run has none.
     pub(crate) fn annotation(&self, selector: &str) -> Result<(String, String), Error> {
         let _guard = self.alone();
         let run = self.load(selector, true)?;
@@ -126,7 +127,7 @@ impl Reports {
         }
     }
 
-    /// The history of the work of a run: one figure of all runs with its workloads and targets.
+    /// The history of a run's workloads: one metric over all runs with the same workloads and targets.
     pub(crate) fn history(&self, selector: &str, request: &Request, frame: &Frame) -> Response {
         let asked = request.values("metric").next();
         let metric: Metric = match asked.as_deref().unwrap_or("iops").parse() {
@@ -215,12 +216,12 @@ fn work(run: &Run) -> String {
     }
 }
 
-/// Links to the pages that are not of a run.
+/// Links to pages other than those of a run.
 pub(crate) fn links() -> Vec<(String, String)> {
     vec![("All runs".to_owned(), "/".to_owned())]
 }
 
-/// A document as a page.
+/// Renders a document as a page with [`POLICY`].
 pub(crate) fn shown(document: &Document) -> Response {
     Response::ok(HTML, html::page(document)).with("Content-Security-Policy", POLICY)
 }

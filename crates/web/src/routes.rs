@@ -138,7 +138,7 @@ impl Server {
         self.frame.not_found("there is no page at this address")
     }
 
-    /// The page of a run in progress; of one that has ended, its report.
+    /// The live page of a run in progress. Redirects to the report of a run that has ended.
     fn live(&self, id: &str) -> Response {
         match self.live.progress(id) {
             Ok(of) if of.status == Status::Running && of.id == id => self.frame.live(id, &of.name),
@@ -173,7 +173,6 @@ impl Server {
         }
     }
 
-    /// The form for the annotation of a run.
     fn annotation(&self, id: &str) -> Response {
         match self.reports.annotation(id) {
             Ok((id, text)) => self.frame.annotation(&id, &text),
@@ -195,7 +194,6 @@ impl Server {
         }
     }
 
-    /// Whether a run is in progress.
     fn is_running(&self) -> bool {
         let is_running = |listing: &Listing| listing.lines.iter().any(Line::is_running);
         self.runs.listing().is_ok_and(|listing| is_running(&listing))
@@ -233,7 +231,7 @@ impl Server {
         .response()
     }
 
-    /// The page of a server, after a fault if one is asked for.
+    /// The page of a server of emulated storage. Injects `fault` first, if given.
     fn served(&self, number: &str, fault: Option<&str>) -> Response {
         let Some(socket) = self.served.socket(number) else { return self.nowhere() };
         let (said, is_error) = match fault {
@@ -285,7 +283,7 @@ fn asset(path: &str) -> Option<Response> {
     Some(Response::ok(found.1, found.2))
 }
 
-/// A style, which holds nothing secret.
+/// A style sheet; it needs no token, because it holds nothing secret.
 fn style(path: &str) -> Option<Response> {
     if path == PAGE_STYLE {
         return Some(Response::ok(STYLE, iodyno_page::html::style()));

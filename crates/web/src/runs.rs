@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Minimum time between two looks at the notebook.
+/// Minimum time between two checks whether the notebook has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Pause of the background thread if it has nothing to do, and while a run is in progress, which it must not disturb.
 const REST: Duration = Duration::from_millis(500);
@@ -38,12 +38,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether the run is in progress.
     pub(crate) fn is_running(&self) -> bool {
         self.status == Status::Running.name()
     }
 
-    /// Text of the verdict: never a colour alone.
+    /// Text of the verdict, so that it does not depend on colour alone.
     pub(crate) fn mark(&self) -> &'static str {
         match (self.level, self.status) {
             ("valid", _) => "✓ VALID",
@@ -55,12 +54,12 @@ impl Line {
     }
 }
 
-/// The list of runs at one time.
+/// The list of runs, as last read from the notebook.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// Number of the listing, which grows with each change.
+    /// Version of the list; increases with each change.
     pub(crate) version: u64,
-    /// Oldest first.
+    /// Runs, the oldest first.
     pub(crate) lines: Vec<Line>,
     /// Number of runs whose result is not known yet.
     pub(crate) pending: usize,
@@ -86,13 +85,14 @@ impl Listing {
     }
 }
 
-/// Size and time of change of a notebook's file and its log.
+/// Size and modification time of the notebook's file and of its write-ahead log.
 type Stamp = [Option<(u64, SystemTime)>; 2];
 
 #[derive(Debug, Default)]
 struct State {
     summaries: Vec<RunSummary>,
-    /// Standing of runs of methods, with the end of the run that it describes, by id. None: the run can't be read.
+    /// For each run of a method, by id: the end of the run when it was judged, and the run's standing. No standing: the
+    /// run can't be read.
     standings: HashMap<String, (Option<iodyno_notebook::Timestamp>, Option<Standing>)>,
     stamp: Option<Stamp>,
     looked: Option<Instant>,
@@ -101,7 +101,7 @@ struct State {
     listing: Arc<Listing>,
 }
 
-/// All runs of a notebook.
+/// The list of a notebook's runs, kept up to date.
 #[derive(Debug)]
 pub(crate) struct Runs {
     path: PathBuf,
@@ -109,7 +109,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Begins to keep the list of a notebook, which need not exist yet.
+    /// Starts to keep the list of a notebook, which need not exist yet.
     ///
     /// # Errors
     /// No thread can be created.

@@ -13,16 +13,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Simulated studies whose pages are kept.
+/// Maximum number of simulated studies whose pages are kept.
 const KEPT_MAX: usize = 6;
 
 /// A study to simulate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Asked {
     name: String,
-    /// Table or figure of the paper; empty: all of them.
+    /// Name of the paper's table or figure to simulate; empty: all of them.
     figure: String,
-    /// Whether all operations are simulated, not a tenth of them.
+    /// Whether to simulate all operations instead of a tenth.
     is_full: bool,
 }
 
@@ -35,18 +35,17 @@ struct Job {
 
 #[derive(Debug)]
 enum State {
-    /// Simulated cells, of all cells.
+    /// Number of simulated cells, and of all cells.
     Running(usize, usize),
     Ended(Result<Box<Document>, String>),
 }
 
-/// Simulates studies.
 #[derive(Debug)]
 pub(crate) struct Studies {
     made_by: String,
-    /// Names and titles.
+    /// Name and title of each study in the catalog.
     pub(crate) known: Vec<(String, String)>,
-    /// The latest last. Locked before the state of a job, never after it.
+    /// Simulations whose results are kept, the latest last. Lock order: this list before the state of a job.
     jobs: Mutex<Vec<Arc<Job>>>,
 }
 
@@ -98,8 +97,8 @@ impl Studies {
         Asked { name: name.to_owned(), figure: value("figure"), is_full: !value("full").is_empty() }
     }
 
-    /// The job of a study, which begins unless it is known. `is_busy` says whether a run is in progress, which a simulation
-    /// would disturb.
+    /// Returns the job that simulates a study. Starts the job unless its result is kept or in progress. `is_busy` says
+    /// whether a run is in progress, which a simulation would disturb.
     ///
     /// # Errors
     /// A run or another study is in progress.
@@ -134,7 +133,7 @@ impl Studies {
         Ok(job)
     }
 
-    /// The form, or the way to the study that it asks for.
+    /// The form that lists the studies. If the form was sent, redirects to the page of the chosen study.
     pub(crate) fn form(&self, request: &Request, frame: &Frame) -> Response {
         match request.values("study").next() {
             Some(name) if !name.is_empty() => {

@@ -44,7 +44,7 @@ impl Folder {
         self.tree.lookup(directory, name).map(|node| self.attributes(node)).transpose()
     }
 
-    /// Checks that a name is free, and tells the watcher that it is about to be overwritten.
+    /// Checks that a name is free, and tells the watcher that the name is about to be overwritten.
     fn claim(&mut self, directory: NodeId, name: &[u8]) -> Result<(), Errno> {
         if name.len() > NAME_BYTES_MAX {
             return Err(Errno::ENAMETOOLONG);
@@ -109,7 +109,7 @@ impl Folder {
         self.attributes(node)
     }
 
-    /// Removes the name of a directory, which must be empty, or of any other node.
+    /// Removes a name from a directory. With `is_directory` it must name an empty directory, otherwise any other node.
     pub(super) fn unlink(
         &mut self,
         directory: NodeId,
@@ -168,7 +168,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether a rename of `node` may replace the other node: an empty directory by a directory, others by others.
+    /// Checks that a rename of `node` may replace `replaced`: a directory replaces only an empty directory, and any
+    /// other node only a node that is not a directory.
     fn may_replace(&mut self, node: NodeId, replaced: NodeId) -> Result<(), Errno> {
         let directories = [node, replaced].map(|node| Ok(self.kind(node)? == FileType::Directory));
         match directories {

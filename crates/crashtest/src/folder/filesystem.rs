@@ -32,7 +32,7 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 const CAPACITY_PAGES: u64 = 1 << 28;
 const FILES_MAX: u64 = 1 << 24;
 
-/// The mounted file system, as the FUSE library calls it.
+/// The mounted file system; implements the operations that the FUSE library calls.
 pub(super) struct Mounted {
     shared: Arc<Shared>,
     since: SystemTime,

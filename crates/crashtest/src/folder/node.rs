@@ -287,7 +287,7 @@ impl Folder {
         self.attributes(node)
     }
 
-    /// Owner of a node that is not the user who mounted, if the folder records.
+    /// Owner of a node in a recording folder. `None` for the user who mounted, and in other folders.
     pub(super) fn recorded_owner(&self, node: NodeId) -> Option<(u32, u32)> {
         self.owners.get(&node).copied().filter(|_| self.record)
     }

@@ -18,7 +18,7 @@ pub struct Compare {
     ///
     /// `iodyno report A B C` compares more than two.
     pub b: String,
-    /// Only for a message that says what to do instead.
+    /// Further arguments: an error message names the command that takes them
     #[arg(hide = true)]
     pub more: Vec<String>,
     /// Treat values that differ by less than this as equal; must be above 0%

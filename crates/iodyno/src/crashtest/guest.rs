@@ -29,7 +29,7 @@ const REFUSED: i32 = 2;
 /// Exit code of a shell that could not execute its program. Here it means that the guest failed, not the program.
 const NOT_EXECUTED: u8 = 126;
 
-/// A file system of the guest, for the rules with the same name.
+/// A file system that the guest can use, and the rules for which it is used.
 #[derive(Debug)]
 struct FileSystem {
     rules: &'static str,
@@ -76,7 +76,7 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Makes the guest in a folder, unless it exists, with the file system of these rules.
+    /// Creates the guest in a folder, unless the folder has one. `rules` selects its file system.
     ///
     /// # Errors
     /// A tool is missing, the kernel can't be downloaded, or the guest does not boot.
@@ -103,8 +103,8 @@ impl Guest {
     /// Command line that runs a program in the guest. Unmounts the disk afterwards, so that it has the complete result.
     pub(super) fn program(&self, words: &[OsString]) -> Vec<OsString> {
         const UNMOUNTED: &str = "echo 'the file system was not mounted' >/dev/ttyS0";
-        // What a program does not sync is written after 10 ms, not after 30 s: else the run of a short program has no
-        // state between nothing and everything.
+        // Makes the kernel write dirty data back after 10 ms instead of 30 s. Otherwise the run of a short program
+        // would have only two states: nothing written, and everything written.
         const OFTEN: &str = "echo 1 >/proc/sys/vm/dirty_writeback_centisecs; echo 1 >/proc/sys/vm/dirty_expire_centisecs\n";
         // The first process and the caller are spared.
         let after = format!(
@@ -161,7 +161,7 @@ impl Guest {
     }
 }
 
-/// Requires that the host has the program that makes a file system.
+/// Fails if the host lacks the program that makes a file system.
 fn has_maker(file_system: &FileSystem) -> Result<(), Failure> {
     let FileSystem { rules, maker, .. } = file_system;
     let there = format!("PATH=$PATH:/usr/sbin:/sbin; command -v {maker} >/dev/null");
@@ -212,7 +212,7 @@ fn broken(folder: &Path, why: &str) -> Failure {
     ))
 }
 
-/// Makes the guest by the script `make-guest`.
+/// Runs the script `make-guest`, which creates the guest unless it exists.
 fn make(folder: &Path, is_quiet: bool) -> Result<(), Failure> {
     if !is_quiet && !folder.join("stamp").exists() {
         eprintln!("making a virtual machine in {}, which takes a minute", folder.display());

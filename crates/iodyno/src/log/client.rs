@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Timeout of an attempt to connect to the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to a log server, with fixed address and options.
+/// Address of a log server, and the credentials for connections to it.
 #[derive(Debug)]
 pub(super) struct Dialer {
     at: String,
@@ -82,7 +82,6 @@ impl Dialer {
         )
     }
 
-    /// Connects to the server.
     pub(super) fn dial(&self) -> io::Result<Stream> {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.at));
         let tls = self.tls.as_ref().map(|(tls, name)| (tls, &**name));
@@ -111,7 +110,6 @@ pub(super) fn connect(flags: &LogClient) -> Result<Connection<Stream>, Failure> 
     Connection::begin(stream, &dialer.token).map_err(failure)
 }
 
-/// Converts a client's error into a command's failure.
 pub(super) fn failure(error: ClientError) -> Failure {
     let text = error.to_string();
     match error {

@@ -34,7 +34,7 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     print(&format!("{}\n", words(&target, &layout)))
 }
 
-/// Determines the layout of a new log on a target.
+/// Layout of a new log that fills the target. Default of `segment`: by the capacity of the target.
 pub(super) fn layout(
     opened: &OpenStorage,
     segment: Option<u64>,

@@ -5,7 +5,6 @@ use crate::failure::Failure;
 use iodyno_msglog::lines::{LineForm, Lines};
 use std::io::{self, Write as _};
 
-/// Prints messages as lines on standard output.
 pub(super) struct Printer {
     pub(super) lines: Lines,
     /// Whether the output is closed, such as by `| head`.

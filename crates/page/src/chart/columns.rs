@@ -23,7 +23,7 @@ const THICK: f64 = 0.62;
 struct Plane {
     /// Screen position of the plane's corner farthest from the viewer.
     origin: Position,
-    /// Half of the width and of the height of a cell on the screen, in pixels.
+    /// Half width and half height of a cell on the screen, in pixels.
     half: (f64, f64),
     columns: usize,
     rows: usize,

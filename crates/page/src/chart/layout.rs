@@ -27,7 +27,6 @@ pub(super) struct Layout {
     pub(super) span_rows: Vec<Option<usize>>,
     /// Horizontal axis, shared by all panels.
     pub(super) x: Ruler,
-    /// Ticks of the horizontal axis.
     pub(super) x_ticks: Vec<Tick>,
     /// Panels from top to bottom.
     pub(super) panels: Vec<Area>,
@@ -46,9 +45,7 @@ pub(super) struct Area {
     pub(super) y: f64,
     pub(super) width: f64,
     pub(super) height: f64,
-    /// Vertical axis of the panel.
     pub(super) ruler: Ruler,
-    /// Ticks of the vertical axis.
     pub(super) ticks: Vec<Tick>,
 }
 

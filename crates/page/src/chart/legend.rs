@@ -22,10 +22,9 @@ const SAMPLE: f64 = 26.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Mark of the first series with this name. If it is dashed or a band, a later series that is not dashed
-    /// replaces it.
+    /// Mark of the first series with this name. A dashed line or band is replaced by the mark of a later series with
+    /// this name, unless that is dashed.
     pub(super) mark: Mark,
-    /// Index of the series colour.
     pub(super) color: usize,
     /// Whether a series of the entry has too many points to be drawn dashed.
     pub(super) is_dense: bool,
@@ -124,7 +123,6 @@ fn places(entries: &[Entry], plot: &Plot, frame: &Frame) -> (Vec<(f64, usize)>, 
     (out, if is_any { row + 1 } else { 0 })
 }
 
-/// Height of the legend.
 pub(super) fn height(entries: &[Entry], plot: &Plot, frame: &Frame) -> f64 {
     places(entries, plot, frame).1 as f64 * ROW
 }

@@ -20,7 +20,6 @@ const CAP: f64 = 3.5;
 /// Context for drawing a series in its panel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
-    /// Layout of the plot.
     pub(super) layout: &'a Layout,
     /// Position and vertical axis of the panel.
     pub(super) panel: &'a Area,
@@ -74,8 +73,8 @@ pub(super) fn write(
 /// Positions of the points, split into runs at gaps.
 fn runs(series: &Series, place: Place) -> Vec<Vec<Spot>> {
     let mut runs = vec![Vec::new()];
-    // Zero steps lie at the foot of a logarithmic panel, like bars, instead of leaving a gap: so the end of a histogram
-    // is visible.
+    // On a logarithmic axis, a step with the value 0 lies at the foot of the panel, as bars do, instead of leaving a
+    // gap. This shows the end of a histogram.
     let foot = |y: f64| {
         let is_none = series.mark == Mark::Step && y == 0.0;
         is_none.then_some(place.panel.y + place.panel.height)

@@ -161,7 +161,7 @@ fn small_lines(out: &mut String, text: &str, frame: &Frame, y: &mut f64, lines: 
     }
 }
 
-/// Sign before a name, so that its tone is not shown by colour alone.
+/// Sign before a name. It shows the tone without colour.
 fn sign_before(tone: Tone) -> &'static str {
     match tone {
         Tone::Warning => "△ ",

@@ -102,7 +102,6 @@ impl Path {
         self.close();
     }
 
-    /// Closes the subpath.
     pub(super) fn close(&mut self) {
         self.d.push('z');
         self.command = 'z';

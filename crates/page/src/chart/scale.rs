@@ -98,7 +98,6 @@ impl Extent {
 pub(super) struct Ruler {
     /// Transformation of values before the mapping to pixels.
     pub(super) kind: Kind,
-    /// Quantity of the values on the axis.
     pub(super) quantity: Quantity,
     /// Transformed value at pixel `from`.
     pub(super) low: f64,

@@ -12,7 +12,6 @@ use super::steps::{self, linear_step, wanted};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
-    /// Value at the tick.
     pub(super) value: f64,
     /// Label of the tick; empty for a minor tick.
     pub(super) label: String,

@@ -86,7 +86,7 @@ struct FigureView<'a> {
     figure: &'a Figure,
     stamp: &'a str,
     id: String,
-    /// Key that links figures: those of a section with equal keys share cursor and zoom.
+    /// Figures of a section that have the same key share cursor and zoom.
     link: String,
     dense: bool,
     svg: String,

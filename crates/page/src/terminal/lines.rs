@@ -15,7 +15,6 @@ impl Lines {
         Self { style, text: String::new() }
     }
 
-    /// Capabilities of the terminal.
     pub const fn style(&self) -> Style {
         self.style
     }
@@ -26,7 +25,6 @@ impl Lines {
         self.text.push('\n');
     }
 
-    /// Adds an empty line.
     pub fn blank(&mut self) {
         self.text.push('\n');
     }
@@ -47,7 +45,6 @@ impl Lines {
         }
     }
 
-    /// Returns the text as one string.
     pub fn end(self) -> String {
         self.text
     }

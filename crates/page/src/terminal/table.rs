@@ -265,7 +265,6 @@ impl Laid {
         if self.is_decimal || unit.is_empty() { "" } else { " " }
     }
 
-    /// Width of the column in characters.
     fn width(&self) -> usize {
         let (number, unit) = self.parts();
         let texts = self.fields.iter().map(|field| match field {

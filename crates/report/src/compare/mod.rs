@@ -58,7 +58,7 @@ impl Default for Options {
     }
 }
 
-/// Source of the compared values, which determines the variation that the confidence interval covers.
+/// Source of the compared values. It determines which variation the confidence interval covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Covers {
     /// One value per run: the interval covers variation between runs on the same targets.
@@ -69,14 +69,13 @@ pub enum Covers {
     Nothing,
 }
 
-/// The comparison of one metric of one cell.
+/// Comparison of one metric of a cell between A and B.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Name, workload and load of the cell in A's runs.
     pub a_key: CellKey,
     /// Name, workload and load of the cell in B's runs. The load differs from A's if the cells were paired by name.
     pub b_key: CellKey,
-    /// The compared metric, with its kind of operation.
     pub metric: Metric,
     /// Source of the values: runs, repeats within a run, or a single value per side.
     pub covers: Covers,

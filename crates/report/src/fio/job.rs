@@ -175,8 +175,8 @@ fn blocks_of(spec: &Value, kind: OpKind) -> Option<Vec<Size>> {
     }
 }
 
-/// Looks up a value in the specification of the workload named after the cell. If none has that name, uses
-/// the workloads with the cell's workload name; None if they disagree.
+/// Looks up a value in the run's workload specifications: in the one named like the cell, or else in those named like
+/// the cell's workload. None if several have different values.
 fn said<T: PartialEq>(run: &Run, cell: &Cell, what: impl Fn(&Value) -> Option<T>) -> Option<T> {
     let all = &run.head.workloads;
     let is_own = all.iter().any(|w| w.name == cell.key.name);

@@ -152,8 +152,8 @@ pub(super) fn of_cell(cell: &Cell, rule: &Rule) -> Option<Value> {
     Some(window.json(criterion, deviation, slope))
 }
 
-/// Returns fio's objects `steadystate` for the cells that the method tracks, taken from the last round of
-/// each stage, with the index of the cell. Each sample in an object is one round.
+/// Returns fio's objects `steadystate` for the cells that the method tracks. Each object is assigned to the index of
+/// the cell in its stage's last round, and has one sample per round.
 pub(super) fn of_method(run: &Run) -> Vec<(usize, Value)> {
     let Some(findings) = method::findings_of(run) else { return Vec::new() };
     let mut all = Vec::new();

@@ -32,7 +32,6 @@ pub fn text(run: &Run) -> String {
     exposition(TextFormat::OpenMetrics, &of, cells.iter().map(|(index, cell)| (*index, cell)))
 }
 
-/// Labels that identify a run.
 #[derive(Clone, Debug, Default)]
 struct RunLabels {
     /// Id of the run; empty if the run is not stored in a notebook.
@@ -48,7 +47,7 @@ impl RunLabels {
     }
 }
 
-/// Operation counts of a cell, which may be merged or of a single target.
+/// Operation counts of a cell of one target, or of a cell merged over several targets.
 #[derive(Clone, Debug, Default)]
 struct CellCounts {
     key: CellKey,
@@ -63,7 +62,7 @@ struct CellCounts {
     judged: Option<Judged>,
 }
 
-/// Verdict on a cell.
+/// Verdicts on a cell, as labels of a metric.
 #[derive(Clone, Debug)]
 struct Judged {
     level: Option<Level>,
@@ -173,7 +172,7 @@ fn exposition<'a>(
 /// A latency histogram, and exemplars indexed by [`OpKind::index`].
 type Latencies<'a> = (&'a Histogram, &'a [Exemplars; OpKind::COUNT]);
 
-/// Collects a latency histogram of each cell and kind of operation that has it.
+/// Collects the histograms that `of` selects, with labels: at most one per cell and kind of operation.
 fn latencies<'a>(
     cells: &[(String, &'a CellCounts)],
     of: impl Fn(&'a CellCounts, &'a ClassStats) -> Option<Latencies<'a>>,

@@ -23,7 +23,8 @@ impl Slowest {
         slowest
     }
 
-    /// Adds an interval that starts `at_ns` after the start of the window. `unix_ns`: Unix time of its end, if known.
+    /// Adds an interval that starts `at_ns` after the start of the window. `unix_ns`: Unix time of the interval's end,
+    /// if known.
     pub(super) fn add(&mut self, at_ns: u64, unix_ns: Option<u64>, interval: &Interval) {
         let labels = || labels(&[("interval_start_seconds", &(at_ns as f64 / 1e9).to_string())]);
         for (kind, stats) in interval.iter() {

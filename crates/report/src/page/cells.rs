@@ -22,8 +22,8 @@ const DRAWN_MAX: usize = 12;
 /// Maximum number of rows in the table of all cells.
 const ROWS_MAX: usize = 5000;
 
-/// Cells to show in the report: measured cells, without preparation, and merged ones if there are several
-/// targets.
+/// Cells to show in the report: measured ones, without those that only prepare. With several targets, only the merged
+/// cells.
 pub(super) fn speaking(run: &Run) -> Vec<&Cell> {
     let speaks = representative(&run.cells);
     let measures = |c: &&Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);

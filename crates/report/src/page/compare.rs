@@ -24,7 +24,6 @@ const FOREST_MAX: usize = 40;
 /// Maximum number of cells whose distributions are drawn.
 const DRAWN_MAX: usize = 6;
 
-/// The sections of a comparison.
 pub(super) fn sections(compared: &Compared<'_>, sides: [&[Run]; 2]) -> Vec<Section> {
     let mut result = vec![
         Block::Text(said(compared)),
@@ -80,8 +79,8 @@ pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
 /// Maximum number of runs whose load curves are drawn.
 const LOADS_MAX: usize = 8;
 
-/// Draws the load curves of all runs on the same axes: median latency, and p99 dashed. If a run mixes reads
-/// and writes, p99 of each kind of operation.
+/// Draws the load curves of all runs on the same axes: the median latency, and p99 as a dashed line. A run that mixes
+/// reads and writes has one curve of p99 per kind of operation instead.
 pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     let (mut series, mut drawn) = (Vec::new(), 0);
     for run in runs {
@@ -287,8 +286,7 @@ fn ends(low: f64, high: f64) -> (f64, f64) {
     ((low - margin).max(0.0), high + margin)
 }
 
-/// Explains what a dot represents, and notes that the axis does not begin at 0 if `from`, its first value, is
-/// above.
+/// Explains what a dot represents. Also notes that the axis does not begin at 0 if its first value, `from`, is above 0.
 fn dot_in_words(covers: Covers, from: f64) -> String {
     let dot = match covers {
         Covers::Runs => "One dot per run.",

@@ -1,5 +1,5 @@
-//! Sections that compare devices: results of one method for the workloads that all devices ran, on several targets of
-//! one run or in several runs.
+//! Sections that compare devices by a method that measures several workloads. The devices are several targets of one
+//! run, or were measured by several runs.
 
 use super::stage::{kind_nine, nine, tone};
 use super::{grid, labels};
@@ -33,8 +33,8 @@ pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
     section(&ids.collect::<Vec<_>>().join(" · "), &sweeps(&each))
 }
 
-/// Sweeps over workloads, each with its target's name. The run's name comes before it if several runs
-/// measured that target.
+/// Sweeps over workloads, each with the name of its target. If two sweeps have the same target, each name also contains
+/// that of the run.
 fn sweeps<'a>(runs: &[(&'a Run, &'a Findings)]) -> Vec<OfDevice<'a>> {
     let mut all: Vec<(&str, OfDevice<'a>)> = Vec::new();
     for (run, findings) in runs {

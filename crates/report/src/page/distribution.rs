@@ -319,8 +319,7 @@ mod tests {
             if joint == 1 {
                 assert_eq!(solid.last(), dashed.first(), "{count}");
             }
-            // Dashed points have fewer than ten samples beyond, or ten including the one that the quantile
-            // cuts.
+            // Fewer than ten samples lie above a dashed point, or ten if the quantile lies within the lowest of them.
             let beyond = |p: &Point| (1.0 - p.x) * count as f64;
             assert!(dashed[joint..].iter().all(|p| beyond(p) < 10.0 - 1e-6), "{count}: {dashed:?}");
             let drawn = solid.iter().chain(&dashed[joint.min(dashed.len())..]);

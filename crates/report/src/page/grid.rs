@@ -343,7 +343,6 @@ pub(super) fn of_distribution<'a>(
     all
 }
 
-/// The table of all points of a grid.
 pub(super) fn table(grid: &Grid) -> Table {
     let rows: Vec<(Vec<String>, &Row)> = grid.rows.iter().map(|r| (r.at.clone(), r)).collect();
     table_of(&grid.axes, &rows, &grid.kinds_apart())

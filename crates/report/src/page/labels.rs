@@ -189,7 +189,6 @@ pub(super) fn axis(name: &str) -> &str {
     }
 }
 
-/// Kinds of operation that occur in the cells.
 pub(super) fn kinds(cells: &[&Cell]) -> std::collections::BTreeSet<OpKind> {
     let each = cells.iter().flat_map(|cell| &cell.series).flat_map(Interval::iter);
     each.filter(|(_, stats)| stats.ops() > 0).map(|(kind, _)| kind).collect()

@@ -49,8 +49,8 @@ pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Sec
             }
         }
     }
-    // Measurements come before preparations, which have words only. Of several load curves the longest comes
-    // first: a short one only searches for the maximum rate, from which the other's loads follow.
+    // Sections with figures come before preparations, which have only text. The longest load curve comes first: shorter
+    // ones only search for the maximum rate, from which the loads of the longest follow.
     all.sort_by_key(|(weight, s)| {
         (!s.blocks.iter().any(|b| matches!(b, Block::Figure(_))), Reverse(*weight))
     });

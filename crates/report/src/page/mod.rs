@@ -166,7 +166,8 @@ fn embed(document: &mut Document, runs: &[&Run], options: &Options) {
     }
 }
 
-/// Returns the run to embed in a page, and the number of intervals merged into one to limit its size.
+/// Returns the run to embed in a page, and the number of intervals that are merged into one. Merging limits the size of
+/// the page.
 fn carried(run: &Run) -> (Cow<'_, Run>, usize) {
     let all: usize = run.cells.iter().map(|c| c.series.len()).sum();
     let merge = all.div_ceil(CARRIED_INTERVALS_MAX).max(1);

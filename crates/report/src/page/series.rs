@@ -60,8 +60,8 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     blocks
 }
 
-/// Section that draws all series of a subject on one time axis, to show the transitions between them. None if
-/// there is only one series.
+/// Section that draws all series of a subject (one target, or all together) on one time axis, to show the transitions
+/// between them. None if there is only one series.
 pub(super) fn one_after_the_other(
     run: &Run,
     run_level: Option<Level>,

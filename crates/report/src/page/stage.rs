@@ -10,16 +10,15 @@ use iodyno_notebook::Run;
 use iodyno_page::{Mark, Series};
 use iodyno_units::OpKind;
 
-/// A stage of a method on one subject, with the cells that it measured.
+/// A stage of a method on one subject (one target, or all together), with the measured cells.
 pub(super) struct Stage<'a> {
     pub(super) run: &'a Run,
     /// The most severe verdict on the run as a whole.
     pub(super) run_level: Option<Level>,
-    /// Target of the subject if the run has several subjects; otherwise empty.
+    /// Name of the target if the method measures each target alone; otherwise empty.
     pub(super) of: String,
     /// Prefix of the stage's HTML ids, unique in the report.
     pub(super) id: String,
-    /// Name of the stage.
     pub(super) name: &'a str,
     /// Cells of the stage. With several targets, the cells merged over all targets.
     pub(super) cells: Vec<&'a Cell>,
@@ -28,7 +27,7 @@ pub(super) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// One line with the test conditions of the stage, for below a chart.
+    /// Test conditions of the stage, as one line below a chart.
     pub(super) fn line(&self) -> String {
         labels::line_of(self.run, self.run_level, self.cells.iter().copied())
     }
@@ -83,7 +82,6 @@ pub(super) fn kind_nine(row: &Row, kind: OpKind, i: usize) -> Option<f64> {
 pub(super) struct NineLine {
     /// The line's name, mark and colour, without points.
     pub(super) series: Series,
-    /// Whether the points of the line have labels.
     pub(super) is_labelled: bool,
     kind: Option<OpKind>,
     nine: usize,

@@ -111,8 +111,8 @@ fn edges(cell: &Cell) -> Vec<f64> {
     edges
 }
 
-/// Sets a common range for the rate axes of figures with the same unit. Leaves them alone if the peak rates
-/// differ by more than a factor of [`RATE_FACTOR_MAX`].
+/// Sets a common range for the rate axes of figures with the same unit, unless their peak rates differ by more than a
+/// factor of [`RATE_FACTOR_MAX`].
 pub(super) fn share_rates(figures: &mut [Figure]) {
     for quantity in [Quantity::Iops, Quantity::Throughput] {
         let mut axes: Vec<(f64, &mut Axis)> = Vec::new();

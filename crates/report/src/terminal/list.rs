@@ -13,7 +13,8 @@ const NAME_COLUMNS_MAX: usize = 24;
 const TARGET_COLUMNS_MAX: usize = 28;
 /// Minimum width of the result column; it is hidden if less space remains.
 const RESULT_COLUMNS_MIN: usize = 16;
-/// Width reserved for the result column before the columns of time and targets, which are less important.
+/// Maximum width reserved for the result column. The less important columns of time and targets are hidden if they do
+/// not fit beside it.
 const RESULT_COLUMNS: usize = 36;
 
 /// Formats a table of runs in the given order. For a run without a [`Standing`], the table shows the most severe

@@ -32,7 +32,7 @@ const HEADING_COLUMNS_MAX: usize = 240;
 const TARGET_COLUMNS_MAX: usize = 32;
 /// Maximum width of the cell's name and target in a table with further columns.
 const LABEL_COLUMNS_MAX: usize = 40;
-/// Width of the kind of operation in a table with further columns.
+/// Width of the column with the kind of operation, in a table with further columns.
 const KIND_COLUMNS: usize = 14;
 
 pub use before::Before;

@@ -93,8 +93,7 @@ const TARGET: usize = 2;
 /// Index of the kind of operation in [`every_column`].
 const KIND: usize = 5;
 
-/// Formats the table in the widest of three layouts that hides no more columns than the narrowest layout
-/// does.
+/// Formats the table in one of three layouts: the widest that hides no more columns than the narrowest would.
 fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
     let all = every_column(run, rows, style);
     let is_condition =
@@ -157,7 +156,7 @@ pub(super) fn certainty(run: &Run, cells: &[&Cell], style: Style) -> Vec<String>
     certainty::lines(&rows, style)
 }
 
-/// Confidence interval of the mean rate of one kind of operation, with the title of its column. It is the
+/// Confidence interval of the mean rate of one kind of operation, with the title of its column. The rate is a
 /// throughput if the blocks are large, otherwise IOPS.
 fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     let by_bytes = is_about_bandwidth(cell.key.block_bytes()) && kind != OpKind::Flush;

@@ -11,7 +11,7 @@ use iodyno_units::VolumeOptions;
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_workload::Spec;
 
-/// A class of a provider with other values in its file.
+/// A class of the catalog whose file is changed. `changes`: texts in the file, and their replacements.
 fn class(name: &str, changes: &[(&str, &str)]) -> DescribedDevice {
     let file = iodyno_catalog::find(iodyno_catalog::Kind::Device, name).unwrap();
     let text = changes.iter().fold(file.text.to_string(), |text, (from, to)| {
@@ -28,7 +28,8 @@ fn spec(block: &str) -> Spec {
     Spec::from_toml(&text).unwrap_or_else(|errors| panic!("{errors:?}"))
 }
 
-/// Two classes with few sizes and rates: provisioned rates, and rates by size with credits and bursting on demand.
+/// Two classes with few sizes and rates. The first has provisioned rates. The size of the second determines its rates,
+/// burst credits and on-demand bursting.
 fn classes() -> [DescribedDevice; 2] {
     let gp3 = [
         (r#"at_least = "1GiB", at_most = "64TiB""#, r#"at_least = "1GiB", at_most = "6GiB""#),

@@ -51,7 +51,7 @@ impl Load {
         self.streams.iter().map(|of| of.bytes * of.iops).sum()
     }
 
-    /// Units per second that a limit counts, such as operations of 256 KiB or bytes.
+    /// Load per second in the unit that a limit counts, such as bytes or operations of up to 256 KiB.
     pub(super) fn units(&self, limit: &Limit) -> f64 {
         let counts = |kind: OpKind| match limit.of {
             LimitOf::All => true,
@@ -74,8 +74,8 @@ impl Load {
         self.streams.iter().filter(|of| counts(of.kind)).map(|of| of.iops * each(of)).sum()
     }
 
-    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes, relative to its sustained
-    /// rate or, with `at_burst_rates`, its burst rate. Above 1, the limits do not suffice.
+    /// Utilisation of the busiest limit if the load is spread over `volumes` equal volumes: load divided by the limit's
+    /// sustained rate or, with `at_burst_rates`, burst rate. Above 1, the limits do not suffice.
     pub fn utilisation(&self, limits: &[Limit], volumes: u32, at_burst_rates: bool) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref().filter(|_| at_burst_rates);
@@ -130,7 +130,7 @@ pub(super) struct Conditions<'a> {
     pub(super) capacity_bytes: u64,
     /// Fraction by which limits must exceed the load; 0.1 for 10 %.
     pub(super) headroom: f64,
-    /// Whether a limit with burst credits counts with its burst rate.
+    /// Whether a limit with burst credits counts with its burst rate instead of its sustained rate.
     pub(super) at_burst_rates: bool,
 }
 

@@ -50,7 +50,7 @@ struct Class<'a> {
 /// A class whose cheapest volumes are not confirmed by simulation yet.
 struct Unconfirmed<'a> {
     class: Class<'a>,
-    /// Headroom of the limits with which the class's volumes were found.
+    /// Headroom with which the volumes in `offer` were found.
     headroom: f64,
     offer: Offer,
 }
@@ -145,7 +145,7 @@ pub struct CloudSizing {
     pub load: Load,
     /// The cheapest sufficient volumes of each class, cheapest first. Only the first are confirmed by simulation.
     pub found: Vec<Found>,
-    /// Cheaper volumes that meet the demand only while their burst credits last, with that time, s.
+    /// Cheaper volumes that meet the demand only while their burst credits last, and the time until these run out, s.
     pub by_credits_alone: Vec<(Offer, f64)>,
     /// Names of the classes without sufficient volumes, with the reason.
     pub unfit: Vec<(String, Unfit)>,

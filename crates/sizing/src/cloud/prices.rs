@@ -93,7 +93,7 @@ struct OnDemandPrice {
 }
 
 impl CloudPrices {
-    /// Classes of a provider in the catalog that have no price.
+    /// Names of the provider's classes that are in the catalog, but not in the price file.
     pub(super) fn unpriced(&self, cloud: &str) -> impl Iterator<Item = String> {
         let prefix = match cloud {
             "aws" => "ebs-",

@@ -21,7 +21,6 @@ pub const VOLUMES_MAX: u32 = 16;
 pub struct Volumes {
     /// Name of the class in the catalog.
     pub class: String,
-    /// Number of equal volumes.
     pub count: u32,
     /// Size and provisioned rates of each volume.
     pub options: VolumeOptions,

@@ -22,7 +22,7 @@ const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
 const TICK: Duration = Duration::from_millis(50);
 /// Time limit of a script for which none is given.
 const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Exit code of `timeout` for a command that it ended.
+/// Exit code with which `timeout` reports that it ended the command.
 const TIMED_OUT: u8 = 124;
 /// Prefix of the line that the guest's `init` prints after each executed line of shell.
 const STATUS: &[u8] = b"status ";
@@ -32,7 +32,7 @@ struct Machine {
     qemu: Child,
     line_in: ChildStdin,
     lines: Receiver<Vec<u8>>,
-    /// Copies the guest's first serial line, to which the program's errors go, to standard error.
+    /// Thread that copies the guest's first serial line to standard error. The program's errors go to that line.
     copier: Option<JoinHandle<()>>,
 }
 
@@ -149,7 +149,8 @@ impl Machine {
         self.line_in.flush()
     }
 
-    /// Waits until the guest listens. Repeats its input, because input is lost until the guest's state has been restored.
+    /// Waits until the guest listens. Sends empty lines until the guest answers, because input is lost until the state
+    /// of the guest has been restored.
     fn attach(&mut self) -> io::Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {

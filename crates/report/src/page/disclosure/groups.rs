@@ -43,7 +43,8 @@ pub(super) fn identity(run: &Run, findings: Option<&Findings>) -> Facts {
     facts
 }
 
-/// Program that measured the run.
+/// Name and version of the program that measured the run. For a run of another tool, also the version of iodyno that
+/// imported it.
 fn program(run: &Run) -> String {
     let iodyno = format!("iodyno {}", run.head.iodyno_version);
     match run.cells.iter().find_map(|cell| cell.evidence.other_tool.as_ref()) {

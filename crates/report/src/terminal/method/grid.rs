@@ -120,8 +120,8 @@ pub(super) fn are_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
     kinds.any(|of| of.service.is_some() || Some(of.kind) != first)
 }
 
-/// Table lines of a point: one for the whole, and with `are_apart` also one per kind of operation and service
-/// times.
+/// Table lines of a point: one over all operations, and with `are_apart` one per kind of operation. In open loop,
+/// another line per kind has its service times.
 fn lines_of(name: &str, row: &Row, are_apart: bool) -> Vec<Vec<Cell>> {
     let tone = tone_of_point(row);
     let mut whole = vec![Cell::words(name).toned(Tone::Strong), Cell::empty()];

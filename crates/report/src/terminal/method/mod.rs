@@ -25,7 +25,7 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 
-/// Minimum width left after a headline for its facts to continue on further lines.
+/// Minimum width left for a headline's facts. With less, they are cut to one line.
 const FACT_COLUMNS_MIN: usize = 20;
 /// Maximum width of a headline's or stage's name, in terminal columns.
 const NAME_COLUMNS_MAX: usize = 48;
@@ -113,8 +113,8 @@ pub(super) fn blocks(findings: &Findings, detail: Detail, style: Style) -> Vec<V
     blocks
 }
 
-/// Names the standard and facts of the run that no verdict reports. Deviations from the standard are left to
-/// the verdict that follows.
+/// Names the standard and its setting, marks a run that deviates from the standard, and says if the run is still in
+/// progress. A verdict lists the deviations.
 fn head(run: &Run, findings: &Findings, style: Style) -> Vec<String> {
     let mut lines = Vec::new();
     let mut what: Vec<String> = Vec::new();
@@ -398,8 +398,7 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     paragraph(&text, role, style)
 }
 
-/// Table of the operating points of several targets, which lists the latency percentiles of all targets side
-/// by side.
+/// Table of the operating points, with the latency percentiles of all targets side by side.
 fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     let mut rows = Vec::new();
     for subject in &findings.subjects {
