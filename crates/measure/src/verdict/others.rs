@@ -26,7 +26,7 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
         let (level, words) = if share > STALLED_SHARE_MAX {
             let percent = share * 100.0;
             let words = format!(
-                "slow operations on memory, the longest {longest}, make up {percent:.0} % of all latency: this process was not running meanwhile, so the mean and the rate depend on the machine's load as much as on the memory; measure again on a quiet machine"
+                "slow operations on memory, the longest {longest}, make up {percent:.0} % of all latency: this process was not running during them, so the mean and the rate depend on the machine's load as much as on the memory; measure again on a quiet machine"
             );
             (Level::Warning, words)
         } else {
