@@ -23,8 +23,8 @@ pub struct Plan {
     pub rules: Rules,
     /// Classes of states to explore, such as [`Class::Torn`].
     pub classes: Vec<Class>,
-    /// Maximum number of effects (parts of file operations) that are lost, or that survive, in a state of the class
-    /// `subset`.
+    /// A state of the class `subset` loses at most this many effects (parts of file operations), or keeps at most this
+    /// many.
     pub bound: usize,
     /// Unit of atomic writes, bytes; `None`: as in [`Plan::rules`].
     pub atomic_bytes: Option<u32>,

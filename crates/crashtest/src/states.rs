@@ -25,7 +25,7 @@ pub enum Class {
     Model,
 }
 
-/// All classes except [`Class::Model`], in the order of a result.
+/// All classes except [`Class::Model`], in the order in which a result lists them.
 pub const CLASSES: [Class; 5] =
     [Class::Prefix, Class::OneMissing, Class::OneAlone, Class::Torn, Class::Subset];
 

@@ -5,7 +5,7 @@
 pub struct ReadCacheCounts {
     /// Number of reads served from the cache.
     pub hits: u64,
-    /// Number of reads served from the backing, the device or array that is cached.
+    /// Number of reads served from the backing (the device or array that is cached).
     pub misses: u64,
     /// Number of 4 KiB units added to the cache, by reads and by writes.
     pub admitted_units: u64,

@@ -4,7 +4,7 @@
 /// Content of a buffer or cache, which determines the effect of its fill level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// Dirty data. Hosts must wait while the buffer or cache is full.
+    /// Data that is not yet on the medium. While it fills the buffer or cache, hosts' writes wait.
     Dirty,
     /// Clean copies of data that was read, as in a read cache. The cache is empty at the start.
     Copies,

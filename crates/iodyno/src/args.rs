@@ -245,7 +245,7 @@ pub enum Command {
         #[arg(required = true)]
         notebooks: Vec<PathBuf>,
     },
-    /// Serve a web page over the notebook on this machine: runs, comparisons, runs in progress
+    /// Serve a web page that shows the notebook: runs, comparisons, runs in progress
     ///
     /// The page shows every run of the notebook, and changes nothing unless --allow-run is given. SIGINT and SIGTERM
     /// end the server.

@@ -1,4 +1,4 @@
-//! `web`: serves the page over the notebook, until a signal ends it.
+//! `web`: serves the page that shows the notebook, until a signal ends it.
 
 use crate::args::Web;
 use crate::console::remark;

@@ -48,7 +48,6 @@ pub struct SlowOp {
     pub completed_ns: u64,
     /// Offset in the volume, bytes.
     pub offset_bytes: u64,
-    /// Length of the request, bytes.
     pub len_bytes: u32,
     /// Which of three types of faults were in effect at the completion: a slowdown, an injected delay of this kind of
     /// operation, and an interface fault that changes this operation's data or delays its reply.

@@ -72,7 +72,7 @@ pub struct Scope {
     pub range_bytes: Option<(u64, u64)>,
     /// Number of requests that the fault lets pass before it takes effect.
     pub after: u64,
-    /// Kind of the requests that `after` counts, at any offset; `None`: `after` counts the requests in the scope.
+    /// With a kind, `after` counts all requests of that kind, whatever their offset; `None`: the requests in the scope.
     pub after_kind: Option<OpKind>,
     /// Number of requests that the fault affects before it is over; `None`: no limit.
     pub next: Option<u64>,

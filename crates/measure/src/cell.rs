@@ -236,11 +236,11 @@ pub struct Resources {
     pub moved_bytes: u64,
     /// Number of operations in flight, integrated over the window, operation × ns.
     pub outstanding_area_ns: u128,
-    /// Summed time that the operations in flight at the window's start had already been in flight, ns. Their
+    /// Sum over the operations in flight at the window's start: time that each had already been in flight, ns. Their
     /// latencies include this time; `outstanding_area_ns` does not.
     pub carried_in_ns: i128,
-    /// Summed time within the window of the operations still in flight at its end, ns. `outstanding_area_ns`
-    /// includes this time; no recorded latency does.
+    /// Sum over the operations in flight at the window's end: time that each had been in flight in the window, ns.
+    /// `outstanding_area_ns` includes this time; no recorded latency does.
     pub carried_out_ns: i128,
 }
 

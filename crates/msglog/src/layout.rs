@@ -86,10 +86,10 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Creates the layout of a log, after checking the sizes.
+    /// Checks the sizes, too.
     ///
     /// # Errors
-    /// The sizes are not valid.
+    /// The first rule that a size violates, such as segments that are no multiple of the chunk size.
     pub fn new(
         log_id: u64,
         capacity_bytes: u64,

@@ -114,7 +114,6 @@ impl State {
         }
     }
 
-    /// The current value of a key in a topic; `None` if there is none.
     pub fn get(&self, topic: &str, key: &[u8]) -> Option<&Value> {
         self.topics.get(topic)?.get(key)
     }

@@ -1,12 +1,12 @@
 //! Adaptive busy polling of a socket, for both client and server, before the thread sleeps.
 //!
-//! The peer answers within microseconds, while waking a thread takes longer and costs the peer time too. Two ends
-//! that sleep take turns; two that poll work in parallel.
+//! The peer answers within microseconds, while waking a thread takes longer and costs the peer time too. If both ends
+//! sleep, they run in turn; if both poll, they run in parallel.
 //!
 //! The polling time adapts like the kernel's halt polling (`virt/kvm/kvm_main.c`): it grows after a short wait, and is
 //! reset to zero after a long one. The number of polling threads is at most half the number of processors, and polling
-//! threads yield to others. A thread that is not allowed to poll yields and checks the socket once more, because on few
-//! processors the peer may send more once it has run.
+//! threads yield to others. A thread that may not poll first yields, then checks the socket again: on few processors
+//! the peer may need this one to send.
 
 use std::io;
 use std::sync::LazyLock;

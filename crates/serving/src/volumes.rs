@@ -254,7 +254,7 @@ fn writable_bytes(text: &str) -> Result<u64, ServeError> {
     let metadata = metadata.map_err(|e| ServeError::target(format!("--image {text}: {e}")))?;
     match in_use(text)?.as_slice() {
         [] if metadata.len() == 0 => Err(ServeError::target(format!(
-            "--image {text}: an empty file: use --backing for a new one"
+            "--image {text} is an empty file; for a new, empty volume use --backing"
         ))),
         [] => Ok(metadata.len()),
         reasons => Err(ServeError::target(format!("--image {text}: {}", reasons.join(" ")))),

@@ -243,13 +243,14 @@ pub(crate) const CACHE_OFF_UNTESTED: &str =
 fn cache_in_words(cache: &CacheAdvice) -> String {
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     let off = match cache.highest_iops.1 {
-        Some(iops) => format!("{} with p99 {}", rate(iops), time(cache.p99_ns.1)),
+        Some(iops) => format!("{} (p99 {})", rate(iops), time(cache.p99_ns.1)),
         None => format!("less than requested (p99 {})", time(cache.p99_ns.1)),
     };
-    let on = format!("{} with p99 {}", rate(cache.highest_iops.0), time(cache.p99_ns.0));
+    let on = rate(cache.highest_iops.0);
+    let p99 = time(cache.p99_ns.0);
     let advice = if cache.leave_on() { "leave it on" } else { "turn it off" };
     format!(
-        "{advice}: with the cache on, the system sustains {on} at the requested rate; off, {off}; {CACHE_OFF_UNTESTED}"
+        "{advice}: with the cache on, the system sustains {on} (p99 at the requested rate: {p99}); with the cache off, {off}; {CACHE_OFF_UNTESTED}"
     )
 }
 

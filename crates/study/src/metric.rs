@@ -390,7 +390,7 @@ impl Metric {
         })
     }
 
-    /// Whether the metric combines all numbers of threads of a table or figure into one value.
+    /// Whether the metric is one value of the results at all thread counts of a table or figure.
     pub const fn over_threads(self) -> bool {
         matches!(self, Self::ThreadsAtPeak)
     }

@@ -31,8 +31,8 @@ pub struct Study {
     pub source: String,
     /// Whether cells are measured in rounds, until the steady state of SNIA's specification.
     pub in_rounds: bool,
-    /// Systems that the paper tests, followed by competing descriptions of their devices, which serve as a baseline
-    /// (null model).
+    /// Systems that the paper tests, then the baselines (null models): some of these systems with other descriptions
+    /// of their devices.
     pub systems: Vec<Bench>,
     /// Workloads to which the study's tables and figures can refer.
     pub workloads: Vec<Workload>,

@@ -182,7 +182,7 @@ impl FromStr for Content {
 }
 
 /// Optional settings that delay a worker's operations: pauses, submission in batches once the queue has drained to a
-/// threshold, and a fixed proportion to other workloads.
+/// threshold, and waits that keep the number of operations in a fixed ratio to that of other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
     /// Number of operations between two pauses. Applies to a closed loop whose think time drains the queue (default:

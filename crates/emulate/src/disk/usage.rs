@@ -16,7 +16,7 @@ pub struct Usage {
     pub link_ns: u64,
     /// Time in which the controller processed commands.
     pub command_ns: u64,
-    /// Number of reads served from the medium.
+    /// Number of reads for which the heads read the medium; other reads found their data in a buffer.
     pub medium_reads: u64,
     /// Number of writes acknowledged only after they had reached the medium.
     pub medium_writes: u64,

@@ -22,8 +22,7 @@ pub enum DurableOrder {
 }
 
 impl DurableOrder {
-    /// All orders, in the order of [`Self::WORDS`].
     pub const ALL: [Self; 2] = [Self::Any, Self::Acknowledged];
-    /// Names of the orders in device files, in the order of [`Self::ALL`].
+    /// Names in device files, in the sequence of [`Self::ALL`].
     pub const WORDS: [&str; 2] = ["any", "acknowledged"];
 }

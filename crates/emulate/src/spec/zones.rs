@@ -5,7 +5,8 @@
 pub struct Zones {
     /// Distance between the starts of neighbouring zones in the address space.
     pub size_bytes: u64,
-    /// Writable bytes at the start of each zone. A multiple of the size of one block on every plane of every die.
+    /// Writable bytes at the start of each zone. A multiple of the total size of one block
+    /// from each plane of each die.
     pub capacity_bytes: u64,
     /// Maximum number of zones that are open at the same time, implicitly or explicitly.
     pub open_max: u32,

@@ -21,7 +21,7 @@ impl Reading<'_, '_> {
                 self.trap("file-io-mode", words);
             }
             if mode.writes {
-                let words = "sysbench calls fsync itself while its requests are in flight, and submits nothing until fsync returns: iodyno queues flushes like other requests";
+                let words = "sysbench calls fsync while its requests are in flight, and submits nothing until fsync returns; iodyno queues flushes like other requests";
                 self.trap("file-fsync-freq", words);
             }
         }

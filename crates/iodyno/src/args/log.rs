@@ -169,7 +169,7 @@ pub struct LogPublish {
     pub client: LogClient,
     /// Bodies of the messages [default: the lines of standard input]
     pub messages: Vec<String>,
-    /// Set the topic of the messages
+    /// Publish the messages under this topic, which readers can choose
     #[arg(long, value_name = "TOPIC", default_value = "messages")]
     pub topic: String,
     /// Set the key of the messages; the last message becomes the current value of the key

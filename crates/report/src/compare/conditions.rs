@@ -211,7 +211,7 @@ pub(super) fn remarks(
             "CONDITIONS_DIFFER",
             Level::Warning,
             format!(
-                "more than the target differs ({}): any of these conditions may cause a difference",
+                "conditions besides the target differ, and any may cause a difference in the results: {}",
                 whats.join(", ")
             ),
         ));
