@@ -15,7 +15,7 @@ use iodyno_page::terminal::{Style, text};
 use iodyno_units::human;
 use serde_json::json;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Maximum size of a file to import, bytes.
@@ -26,7 +26,48 @@ const LOG_BYTES_MAX: u64 = 1 << 30;
 const RUNS_MAX: usize = 1000;
 
 pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
-    let file = &flags.file;
+    let results = with_logs(&flags.files)?;
+    let path = show::path(notebook)?;
+    let mut notebook = None;
+    for (file, logs) in results {
+        for run in runs_of(file, logs, &path)? {
+            let run = run?;
+            let notebook = match &mut notebook {
+                Some(notebook) => notebook,
+                none => none.insert(Notebook::open(&path)?),
+            };
+            let _ = print(&store(notebook, &run)?)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Pairs each result with the log files of fio that follow it.
+fn with_logs(files: &[PathBuf]) -> Result<Vec<(&Path, &[PathBuf])>, Failure> {
+    let is_log = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "log");
+    let mut results = Vec::new();
+    let mut rest = files;
+    while let Some((file, after)) = rest.split_first() {
+        if is_log(file) {
+            return Err(Failure::input(format!(
+                "{}: a log file of fio must follow the JSON of its run",
+                file.display()
+            )));
+        }
+        let logs = after.iter().position(|file| !is_log(file)).unwrap_or(after.len());
+        results.push((file.as_path(), &after[..logs]));
+        rest = &after[logs..];
+    }
+    Ok(results)
+}
+
+/// The runs of a page or of fio's JSON. All have been read once, so that nothing is stored of a damaged file; each is read
+/// again when its turn comes, so that only one is in memory.
+fn runs_of<'a>(
+    file: &'a Path,
+    logs: &[PathBuf],
+    notebook: &Path,
+) -> Result<Box<dyn Iterator<Item = Result<Run, Failure>> + 'a>, Failure> {
     let page = read(
         file,
         BYTES_MAX,
@@ -34,7 +75,7 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
     )?;
     let found = html::embedded(&page, "iodyno-run-");
     if found.is_empty() && fio_results::is_results(&page) {
-        return import_fio(flags, &page, notebook);
+        return Ok(Box::new([of_fio(file, &page, logs, notebook)].into_iter()));
     }
     let wrong = |why: &str| Failure::input(format!("{}: {why}", file.display()));
     if found.is_empty() {
@@ -42,7 +83,7 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
             "contains no run: name a page of `iodyno report` made without --without-data, or JSON of fio (--output-format=json+), followed by fio's log files; Markdown, CSV and pictures contain no runs",
         ));
     }
-    if !flags.logs.is_empty() {
+    if !logs.is_empty() {
         return Err(wrong(
             "is a report: only JSON of fio can have log files; import the report alone",
         ));
@@ -50,24 +91,13 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
     if found.len() > RUNS_MAX {
         return Err(wrong(&format!("contains more than {RUNS_MAX} runs, which no report does")));
     }
-    // One at a time, so that only one is in memory, and all before any is stored.
     if found.len() > 1 {
         for text in &found {
             portable::from_text(text, file)?;
         }
     }
-    let path = show::path(notebook)?;
-    let mut notebook = None;
-    let mut lines = String::new();
-    for embedded in &found {
-        let run = portable::from_text(embedded, file)?;
-        let notebook = match &mut notebook {
-            Some(notebook) => notebook,
-            none => none.insert(Notebook::open(&path)?),
-        };
-        lines.push_str(&store(notebook, &run)?);
-    }
-    print(&lines)
+    let found: Vec<String> = found.into_iter().map(Into::into).collect();
+    Ok(Box::new(found.into_iter().map(move |text| Ok(portable::from_text(&text, file)?))))
 }
 
 fn read(file: &Path, bytes_max: u64, too_large: &str) -> Result<String, Failure> {
@@ -94,24 +124,23 @@ fn store(notebook: &mut Notebook, run: &Run) -> Result<String, Failure> {
     Ok(line)
 }
 
-/// Imports the jobs of an invocation of fio as one run.
-fn import_fio(flags: &Import, json: &str, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
-    let mut logs = Vec::new();
-    for log in &flags.logs {
+/// The jobs of an invocation of fio as one run.
+fn of_fio(file: &Path, json: &str, logs: &[PathBuf], notebook: &Path) -> Result<Run, Failure> {
+    let mut texts = Vec::new();
+    for log in logs {
         let text =
             read(log, LOG_BYTES_MAX, "is too large: set fio's log_avg_msec to log averages")?;
-        logs.push(LogFile { origin: log.display().to_string(), text });
+        texts.push(LogFile { origin: log.display().to_string(), text });
     }
-    let results = fio_results::read(&flags.file.display().to_string(), json, &logs)?;
-    drop(logs);
+    let results = fio_results::read(&file.display().to_string(), json, &texts)?;
+    drop(texts);
     for words in &results.remarks {
         remark("note", words);
     }
-    let path = show::path(notebook)?;
-    let run = run_of(results, &path);
+    let run = run_of(results, notebook);
     // Checked as any foreign run is, so that what is stored can be loaded.
-    portable::from_text(&portable::to_text(&run)?, &flags.file)?;
-    print(&store(&mut Notebook::open(&path)?, &run)?)
+    portable::from_text(&portable::to_text(&run)?, file)?;
+    Ok(run)
 }
 
 /// Converts the jobs of one invocation of fio to a run, judged by iodyno's rules.

@@ -199,7 +199,7 @@ impl<'a> Series<'a> {
         // The first and the last interval of a stall may be only partly affected.
         let deviation = self.deviation();
         let is_low = |i: usize| {
-            self.rates[i] < self.level_around(&(i..i + 1)) - CHANCE_DEVIATIONS * deviation
+            self.rates[i] < self.level_beside(&(i..i + 1)) - CHANCE_DEVIATIONS * deviation
         };
         for i in 0..is_stalled.len() {
             let follows = i > 0 && is_stalled[i - 1];
@@ -227,12 +227,23 @@ impl<'a> Series<'a> {
 
     /// Median rate of the intervals just before and after the range `place`.
     fn level_around(&self, place: &Range<usize>) -> f64 {
-        let before = place.start.saturating_sub(NEIGHBOURS)..place.start;
-        let after = place.end..(place.end + NEIGHBOURS).min(self.rates.len());
+        let [before, after] = beside(place, self.rates.len());
+        self.moving_median(before.chain(after)).unwrap_or(self.median)
+    }
+
+    /// Median rate of the intervals just before the range `place`, or just after it, whichever is lower: a lower rate is a
+    /// stall only if the rate recovers after it. At a step of the rate it does not.
+    fn level_beside(&self, place: &Range<usize>) -> f64 {
+        let levels =
+            beside(place, self.rates.len()).into_iter().filter_map(|side| self.moving_median(side));
+        levels.reduce(f64::min).unwrap_or(self.median)
+    }
+
+    /// Median rate of those of the intervals that have no stall; `None` if all have one.
+    fn moving_median(&self, intervals: impl Iterator<Item = usize>) -> Option<f64> {
         let is_moving = |rate: &f64| *rate >= stalls::STALL_SHARE * self.median;
-        let around = before.chain(after).map(|i| self.rates[i]).filter(is_moving);
-        let around: Vec<f64> = around.collect();
-        if around.is_empty() { self.median } else { describe::median(&around) }
+        let rates: Vec<f64> = intervals.map(|i| self.rates[i]).filter(is_moving).collect();
+        (!rates.is_empty()).then(|| describe::median(&rates))
     }
 
     /// Whether operations were in flight for at least half of the time of the intervals `place`. If not, the workload
@@ -267,7 +278,7 @@ impl<'a> Series<'a> {
             }
             let before = longest_ns.div_ceil(self.interval_ns) as usize;
             let place = i.saturating_sub(before)..i + 1;
-            let level = self.level_around(&place);
+            let level = self.level_beside(&place);
             let lacks = |i: usize| (1.0 - self.rates[i] / level).max(0.0);
             let low = |i: &usize| level - self.rates[*i] > CHANCE_DEVIATIONS * deviation;
             let lost_ns: f64 = place.clone().filter(low).map(|i| lacks(i) * interval_ns).sum();
@@ -293,6 +304,14 @@ impl<'a> Series<'a> {
             - if is_alone { 0 } else { self.interval_ns - lacks(last) };
         Stall { from_ns: to_ns.saturating_sub(length_ns), to_ns }
     }
+}
+
+/// The intervals just before and just after `place`, of `count` intervals.
+fn beside(place: &Range<usize>, count: usize) -> [Range<usize>; 2] {
+    [
+        place.start.saturating_sub(NEIGHBOURS)..place.start,
+        place.end..(place.end + NEIGHBOURS).min(count),
+    ]
 }
 
 /// Finds the largest step of `rates` with its index, or else a trend, which has no index.

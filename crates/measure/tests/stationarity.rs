@@ -58,6 +58,32 @@ fn stalls_are_seen_with_their_time_and_length() {
     assert!(said(&target.cell(1)).contains(&("STALL".to_owned(), Level::Warning)));
 }
 
+/// When burst credits run out, operations in flight take long and the rate is low from then on: it is a step, not a stall.
+#[test]
+fn the_end_of_a_burst_is_no_stall() {
+    for depth in [16, 32, 64, 128] {
+        for seed in 0..10 {
+            // A limit hands out turns at its rate.
+            let turn_ns = std::cell::Cell::new(0_u64);
+            let target = Simulated {
+                depth,
+                window_ns: 6_000 * MS,
+                service_ns: &|at, draw| {
+                    if at >= 4_530 * MS {
+                        turn_ns.set(turn_ns.get().max(at) + 1_000_000_000 / 300);
+                    }
+                    turn_ns.get().saturating_sub(at) + exponential(3e5, draw)
+                },
+                think_ns: u64::from(depth) * 1_000_000_000 / 2_000,
+            };
+            let found = said(&target.cell(seed));
+            let is_right = found.contains(&("TREND".to_owned(), Level::Warning))
+                && found.iter().all(|(code, _)| code != "STALL");
+            assert!(is_right, "depth {depth}, seed {seed}: {found:?}");
+        }
+    }
+}
+
 /// A single stall of 0.3 s in 60 s is a note, because it changes no figure. Ten such stalls are a property of the
 /// target.
 #[test]

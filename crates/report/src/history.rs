@@ -3,7 +3,7 @@
 
 use crate::terminal::minutes;
 use iodyno_measure::metric::Counted;
-use iodyno_measure::statistics::levels::{Level, RUNS_MIN, Shift, levels};
+use iodyno_measure::statistics::levels::{Level, RUNS_MIN, Shift, detectable_share, levels};
 use iodyno_measure::{CellKey, Level as Severity, Metric, Quantity as Measured, Role};
 use iodyno_notebook::{Run, RunSummary, Status, Timestamp};
 use iodyno_page::terminal::{Lines, Style, table};
@@ -131,9 +131,34 @@ pub struct RunValue {
 }
 
 impl CellHistory {
+    fn values(&self) -> Vec<f64> {
+        self.runs.iter().map(|run| run.value).collect()
+    }
+
     /// Divides the runs into ranges with a constant level. Each range contains its shift from the previous one.
     pub fn levels(&self) -> Vec<Level> {
-        levels(&self.runs.iter().map(|run| run.value).collect::<Vec<f64>>())
+        levels(&self.values())
+    }
+
+    /// Whether no shift was found in enough runs.
+    fn has_no_shift(&self) -> bool {
+        self.can_shift() && self.levels().len() == 1
+    }
+
+    /// Smallest shift in the middle of a history without one that would have been found (`levels::detectable_share`).
+    fn detectable_share(&self) -> Option<f64> {
+        self.has_no_shift().then(|| detectable_share(&self.values())).flatten()
+    }
+
+    /// What the lack of a shift says, as a sentence; `None` if there is one, or too few runs for any.
+    fn without_shift(&self) -> Option<String> {
+        self.has_no_shift().then(|| match self.detectable_share() {
+            Some(share) => format!(
+                "No shift found; one of {} in the middle would have been.",
+                Quantity::Share.words(share)
+            ),
+            None => "No shift found; the runs vary too much to find even one of 50 %.".to_owned(),
+        })
     }
 
     /// Whether there are enough runs to find a shift. With fewer, the level is only a mean.
@@ -287,7 +312,7 @@ pub fn show(history: &History, style: Style) -> String {
         for line in table::lines(&rows(cell), style) {
             text.line(&format!("  {line}"));
         }
-        for line in annotations(cell) {
+        for line in cell.without_shift().into_iter().chain(annotations(cell)) {
             text.line(&format!("  {}", clean(&line)));
         }
         text.blank();
@@ -298,10 +323,8 @@ pub fn show(history: &History, style: Style) -> String {
         0 if long.is_empty() => {
             format!("no shift can be detected yet: at least {SHIFT_RUNS_MIN} runs are needed")
         }
-        0 if short.is_empty() => {
-            "no shift: the level of each cell is the same in all runs".to_owned()
-        }
-        0 => format!("no shift in the cells with at least {SHIFT_RUNS_MIN} runs"),
+        0 if short.is_empty() => "no shift found".to_owned(),
+        0 => format!("no shift found in the cells with at least {SHIFT_RUNS_MIN} runs"),
         n => human::counted(n as u64, "shift"),
     });
     if let Some(left_out) = history.left_out.words(true) {
@@ -350,6 +373,7 @@ pub fn json(history: &History) -> Value {
             "metric": cell.metric.to_string(),
             "runs": runs.collect::<Vec<_>>(),
             "levels": levels.collect::<Vec<_>>(),
+            "detectable_share": cell.detectable_share(),
         })
     });
     let LeftOut { other_targets, other_workloads, earlier } = history.left_out;
@@ -411,6 +435,7 @@ fn figure(index: usize, history: &CellHistory) -> Figure {
     let shifts = all.iter().filter_map(|level| Some((level, level.shift.as_ref()?)));
     let notes = shifts
         .map(|(level, shift)| format!("{} from run {}", in_words(shift), beginning(history, level)))
+        .chain(history.without_shift())
         .chain(annotations(history))
         .chain(why)
         .collect();

@@ -106,17 +106,15 @@ pub struct Report {
 
 #[derive(Debug, Args)]
 pub struct Import {
-    /// Page written by `iodyno report`, or JSON written by fio (`--output-format=json+`)
+    /// Pages written by `iodyno report`, and JSON written by fio (`--output-format=json+`), each followed by its log files
     ///
-    /// Each job becomes a cell of one run, with a warning that iodyno did not measure it. The bins of json+ preserve the
-    /// whole latency distribution; plain JSON has percentiles only.
-    pub file: PathBuf,
-    /// Log files of the same fio run, for time series
-    ///
-    /// Useful are write_lat_log without log_avg_msec (each I/O), write_hist_log with log_hist_msec (percentiles per
-    /// interval), and write_iops_log or write_bw_log with log_avg_msec (rates). Files must keep the names that fio gave.
-    #[arg(value_name = "LOG")]
-    pub logs: Vec<PathBuf>,
+    /// Each JSON file becomes a run, and each of its jobs a cell, with a warning that iodyno did not measure it. The bins
+    /// of json+ preserve the whole latency distribution; plain JSON has percentiles only. Log files (`*.log`) give time
+    /// series: useful are write_lat_log without log_avg_msec (each I/O), write_hist_log with log_hist_msec (percentiles
+    /// per interval), and write_iops_log or write_bw_log with log_avg_msec (rates). They must keep the names that fio
+    /// gave.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
 }
 
 fn threshold_share(text: &str) -> Result<f64, String> {

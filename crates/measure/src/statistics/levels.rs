@@ -1,9 +1,10 @@
 //! Shifts of level in a history: the values of one figure in repeated equal runs, in order of time. An update, a new
 //! driver or a worn device changes the level from some run on; single outliers and noise do not.
 //!
-//! Each segment has one level. The best division minimises the sum of squares of the logarithms plus a penalty per
-//! segment (optimal partitioning). The noise is estimated from differences, so that shifts do not enlarge the
-//! estimate. Correlated noise raises the penalty.
+//! Each segment has one level. Several divisions are candidates: those that minimise the sum of squares of the logarithms
+//! plus a penalty per segment (optimal partitioning), for penalties from large to small. Schwarz's criterion chooses among
+//! them, with the noise of each estimated from its own residuals, so that neither a shift nor the lack of one enlarges the
+//! estimate. The noise is an AR(1) process, by which a drift from run to run is told from shifts.
 //!
 //! [`super::change`] fits lines instead, because drifts are usual within a cell, but steps between runs.
 
@@ -12,13 +13,14 @@ use super::describe::{self, ConfidenceInterval};
 use super::distribution::student_quantile;
 use super::partition::cheapest;
 
-/// Penalty for a segment, as a multiple of variance × ln n. Schwarz's criterion would be 2, for level and position. The
-/// rest allows for the error of the noise estimate and for tails that are heavier than normal.
-const PENALTY: f64 = 4.0;
+/// Penalty of Schwarz's criterion for a shift, as a multiple of ln n: one for the level, one for the position.
+const PENALTY: f64 = 2.0;
+/// Factor between the penalties of successive candidates.
+const PENALTY_STEP: f64 = 1.5;
 /// Minimum number of runs in a segment: a shift can be found once four runs have the new level.
 pub const RUNS_MIN: usize = 4;
-/// Smallest standard deviation of the noise, as a fraction of the level. Runs in virtual time have no noise; with this
-/// minimum, a step of 0.5 % counts as a shift in their history.
+/// Standard deviation that is added to the noise, as a fraction of the level. Runs in virtual time have no noise; with
+/// this addition, a step of 0.2 % counts as a shift in their history.
 const NOISE_MIN: f64 = 0.000_5;
 /// Largest difference in twice the log-likelihood at which another position of a shift is still plausible (95 %, one
 /// degree of freedom).
@@ -58,10 +60,9 @@ pub fn levels(values: &[f64]) -> Vec<Level> {
     }
     let clean = without_stalls(values);
     let points = logarithms(&clean);
-    let variance = variance(&points).max(NOISE_MIN * NOISE_MIN);
     let sums = Sums::new(&points);
-    let penalty = PENALTY * variance * (n.max(2) as f64).ln();
-    let starts = cheapest(n, RUNS_MIN, penalty, |start, end| sums.residual(start, end));
+    let (starts, noise) = division(&points, &sums);
+    let variance = noise.long_run();
     let ends: Vec<usize> = starts.iter().skip(1).copied().chain([n]).collect();
     let level = |i: usize| {
         let (start, end) = (starts[i], ends[i]);
@@ -73,30 +74,96 @@ pub fn levels(values: &[f64]) -> Vec<Level> {
     (0..starts.len()).map(level).collect()
 }
 
-/// Share of the largest differences that the noise estimate omits, because shifts and outliers may have caused them.
-const TRIMMED: f64 = 0.1;
-/// Mean square of the smallest 90 % of a standard normal variable's absolute values, divided by the mean square of all:
-/// 1 − 2 z φ(z) / 0.9 with z = 1.645, the limit of these 90 %.
-const TRIMMED_SQUARE: f64 = 0.6230;
 /// Upper limit of the estimated correlation of neighbouring runs.
 const RHO_MAX: f64 = 0.9;
 
-/// Long-run variance of the noise, from differences at lags 1 and 2 without the largest ones, which shifts and outliers
-/// cause. Assumes an AR(1) process, whose differences have variances 2σ²(1 − ρ) and 2σ²(1 − ρ²).
-fn variance(points: &[f64]) -> f64 {
-    let spread = |lag: usize| {
-        let steps = points.iter().zip(points.get(lag..).unwrap_or(&[]));
-        let mut squares: Vec<f64> = steps.map(|(a, b)| (b - a).powi(2)).collect();
-        squares.sort_by(f64::total_cmp);
-        squares.truncate((squares.len() as f64 * (1.0 - TRIMMED)).ceil() as usize);
-        describe::mean(&squares) / TRIMMED_SQUARE
-    };
-    let (one, two) = (spread(1), spread(2));
-    if !(one > 0.0 && two > 0.0) {
-        return 0.0;
+/// Noise of the runs around their levels: an AR(1) process.
+struct Noise {
+    /// Correlation of neighbouring runs, 0 to [`RHO_MAX`].
+    rho: f64,
+    /// Variance of the innovations.
+    variance: f64,
+}
+
+impl Noise {
+    /// Estimates the noise from the residuals of a division.
+    fn of(points: &[f64], starts: &[usize], sums: &Sums) -> Self {
+        let n = points.len();
+        let ends = starts.iter().skip(1).copied().chain([n]);
+        let residuals: Vec<f64> = starts
+            .iter()
+            .zip(ends)
+            .flat_map(|(&start, end)| {
+                let mean = sums.mean(start, end);
+                points[start..end].iter().map(move |point| point - mean)
+            })
+            .collect();
+        let pairs = || residuals.iter().zip(&residuals[1..]);
+        let squares: f64 = residuals.iter().map(|e| e * e).sum();
+        let products: f64 = pairs().map(|(a, b)| a * b).sum();
+        let raw = if squares > 0.0 { products / squares } else { 0.0 };
+        // Fitted means lower the estimate, by (1 + 3ρ)/n for one mean (Kendall, Biometrika 41, 1954).
+        let bias = (starts.len() as f64 + 3.0 * raw.max(0.0)) / n as f64;
+        let rho = (raw + bias).clamp(0.0, RHO_MAX);
+        let first = (1.0 - rho * rho) * residuals[0].powi(2);
+        let rest: f64 = pairs().map(|(a, b)| (b - rho * a).powi(2)).sum();
+        let variance = (first + rest) / (n.saturating_sub(starts.len()).max(1)) as f64;
+        Self { rho, variance: variance + NOISE_MIN * NOISE_MIN }
     }
-    let rho = (two / one - 1.0).clamp(0.0, RHO_MAX);
-    one / (2.0 * (1.0 - rho)) * (1.0 + rho) / (1.0 - rho)
+
+    /// Independent runs whose mean has the standard error of these runs' mean would have this variance.
+    fn long_run(&self) -> f64 {
+        self.variance / (1.0 - self.rho).powi(2)
+    }
+
+    /// Twice the negative log-likelihood of `n` runs in `segments`, without constants, plus the penalty of the shifts.
+    fn criterion(&self, n: usize, segments: usize) -> f64 {
+        (n - segments) as f64 * self.variance.ln() - (1.0 - self.rho * self.rho).ln()
+            + PENALTY * (segments - 1) as f64 * (n as f64).ln()
+    }
+}
+
+/// The best division by Schwarz's criterion, as the start index of each segment, and the noise around its levels.
+fn division(points: &[f64], sums: &Sums) -> (Vec<usize>, Noise) {
+    let n = points.len();
+    let whole = vec![0];
+    let noise = Noise::of(points, &whole, sums);
+    let mut best = (noise.criterion(n, 1), whole, noise);
+    // From a penalty at which no shift pays to that of a known noise, which the median difference estimates: 0.455 is the
+    // median of a squared standard normal variable.
+    let mut squares: Vec<f64> = points.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).collect();
+    if n < 2 * RUNS_MIN {
+        return (best.1, best.2);
+    }
+    let least = describe::median_in_place(&mut squares) / (2.0 * 0.455) + NOISE_MIN * NOISE_MIN;
+    let mut penalty = sums.residual(0, n);
+    while penalty > least * (n as f64).ln() {
+        let starts = cheapest(n, RUNS_MIN, penalty, |start, end| sums.residual(start, end));
+        penalty /= PENALTY_STEP;
+        if starts.len() == best.1.len() && starts == best.1 {
+            continue;
+        }
+        let noise = Noise::of(points, &starts, sums);
+        let criterion = noise.criterion(n, starts.len());
+        if criterion < best.0 {
+            best = (criterion, starts, noise);
+        }
+    }
+    (best.1, best.2)
+}
+
+/// Decreases that [`detectable_share`] tries, as fractions of the level.
+const TRIED: [f64; 12] = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5];
+
+/// Smallest decrease, of a few fixed ones, that [`levels`] would find if these runs had it from the middle of the history
+/// on. `None` if it would find none of them, as in fewer than 8 runs.
+pub fn detectable_share(values: &[f64]) -> Option<f64> {
+    let middle = values.len() / 2;
+    TRIED.into_iter().find(|share| {
+        let mut shifted = values.to_vec();
+        shifted[middle..].iter_mut().for_each(|value| *value *= 1.0 - share);
+        levels(&shifted).iter().any(|level| level.start.abs_diff(middle) <= 1 && level.start > 0)
+    })
 }
 
 /// The shift at `at`, between the levels of `from..at` and `at..end`.
@@ -213,14 +280,48 @@ mod tests {
             let y: Vec<f64> = (0..200).map(|j| 1000.0 * (0.02 * t(4 * j)).exp()).collect();
             levels(&y).len() == 1
         });
-        assert!(heavy > 0.95, "{heavy}");
+        assert!(heavy > 0.98, "{heavy}");
         let correlated = share(300, |i| {
             levels(&ar1(&mut trial("correlated", i), 200, 1000.0, 0.02, 0.4)).len() == 1
         });
-        assert!(correlated > 0.9, "{correlated}");
+        assert!(correlated > 0.98, "{correlated}");
         let mut y = ar1(&mut trial("odd", 0), 100, 1000.0, 0.02, 0.0);
         (y[30], y[70]) = (300.0, 2000.0);
         assert_eq!(starts(&y), [0]);
+    }
+
+    /// A shift in a short history is not taken for correlated noise, however large it is. A history without one says what
+    /// it would have found.
+    #[test]
+    fn short_histories() {
+        for (runs, deviations, least) in [
+            (8, 14.0, 0.97),
+            (12, 8.0, 0.9),
+            (18, 8.0, 0.97),
+            (18, 14.0, 0.99),
+            (24, 30.0, 0.99),
+            (40, 3.0, 0.9),
+        ] {
+            let cut = runs * 4 / 9 + runs % 2;
+            let found = share(300, |i| {
+                let mut y = ar1(&mut trial("short", i), runs, 1000.0, 0.007, 0.0);
+                y[cut.max(4)..].iter_mut().for_each(|v| *v *= 1.0 - 0.007 * deviations);
+                let starts = starts(&y);
+                starts.len() == 2 && starts[1].abs_diff(cut.max(4)) <= 3
+            });
+            assert!(found > least, "{runs} runs, {deviations}: {found}");
+            let quiet = share(300, |i| {
+                levels(&ar1(&mut trial("short quiet", i), runs, 1000.0, 0.02, 0.2)).len() == 1
+            });
+            assert!(quiet > 0.99, "{runs} runs: {quiet}");
+        }
+        let mut y = ar1(&mut trial("found", 0), 18, 1000.0, 0.007, 0.0);
+        assert_eq!(starts(&y), [0]);
+        let found = detectable_share(&y).unwrap();
+        assert!((0.01..=0.07).contains(&found), "{found}");
+        y[8..].iter_mut().for_each(|v| *v *= 0.9);
+        assert_eq!(starts(&y), [0, 8]);
+        assert_eq!(detectable_share(&y[..7]), None);
     }
 
     #[test]
