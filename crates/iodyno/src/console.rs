@@ -51,6 +51,15 @@ pub(crate) fn print_json(document: &serde_json::Value) -> Result<ExitCode, Failu
     }
 }
 
+/// The text that [`print_json`] prints.
+pub(crate) fn json_text(document: &serde_json::Value) -> Vec<u8> {
+    let mut out = Escaping(Vec::new());
+    // A vector takes every write.
+    let _ = serde_json::to_writer_pretty(&mut out, document);
+    out.0.push(b'\n');
+    out.0
+}
+
 /// Writer that escapes invisible characters in a JSON document. A write must not end within a UTF-8
 /// character.
 struct Escaping<W>(W);

@@ -1,12 +1,12 @@
 //! `export`: prints a run in another format, or writes it as files in a folder.
 
 use crate::args::Export;
-use crate::console::{complain, print, print_json};
+use crate::console::{complain, json_text, print, print_json};
 use crate::failure::Failure;
 use crate::show;
 use iodyno_notebook::Run;
-use iodyno_report::formats::{EXPORT_FORMATS, FIO_LOGS, ToDocument};
-use iodyno_targets::output::Folder;
+use iodyno_report::formats::{FIO_LOGS, ToDocument};
+use iodyno_targets::output::{Folder, Output};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,13 +23,15 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
             let run = load()?;
             write(folder, &run, files(&run, flags.log_hist_coarseness))
         }
-        (Some(_), None, _) => {
-            let with_files = EXPORT_FORMATS.iter().filter(|format| format.files.is_some());
-            Err(Failure::input(format!(
-                "-o is only for formats of several files ({}); {} goes to standard output: redirect it with `> FILE`",
-                with_files.map(|format| format.name).collect::<Vec<_>>().join(", "),
-                format.name
-            )))
+        (Some(file), None, document) => {
+            let run = load()?;
+            let text = match document {
+                Some(ToDocument::Text(text)) => text(&run).into_bytes(),
+                Some(ToDocument::Json(value)) => json_text(&value(&run)),
+                None => Vec::new(),
+            };
+            Output::at(file)?.write(&text)?;
+            Ok(ExitCode::SUCCESS)
         }
         (None, _, Some(ToDocument::Text(text))) => print(&text(&load()?)),
         (None, _, Some(ToDocument::Json(value))) => print_json(&value(&load()?)),

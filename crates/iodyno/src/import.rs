@@ -50,7 +50,7 @@ fn with_logs(files: &[PathBuf]) -> Result<Vec<(&Path, &[PathBuf])>, Failure> {
     while let Some((file, after)) = rest.split_first() {
         if is_log(file) {
             return Err(Failure::input(format!(
-                "{}: a log file of fio must follow the JSON of its run",
+                "{}: a log file of fio must follow the JSON (--output-format=json+) of its run",
                 file.display()
             )));
         }

@@ -321,7 +321,15 @@ pub fn show(history: &History, style: Style) -> String {
     let (long, short): (Vec<_>, Vec<_>) = history.cells.iter().partition(|cell| cell.can_shift());
     text.line(&match shifts {
         0 if long.is_empty() => {
-            format!("no shift can be detected yet: at least {SHIFT_RUNS_MIN} runs are needed")
+            let mut loads: Vec<String> = short.iter().map(|cell| cell.load.to_string()).collect();
+            loads.sort();
+            loads.dedup();
+            let needed =
+                format!("no shift can be detected yet: at least {SHIFT_RUNS_MIN} runs are needed");
+            match loads.len() {
+                0 | 1 => needed,
+                n => format!("{needed} of each load, and these have {n} loads"),
+            }
         }
         0 if short.is_empty() => "no shift found".to_owned(),
         0 => format!("no shift found in the cells with at least {SHIFT_RUNS_MIN} runs"),

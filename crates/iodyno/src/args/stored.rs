@@ -135,10 +135,11 @@ pub struct Export {
     /// Choose the format
     #[arg(long, value_name = "FORM", value_parser = export_formats())]
     pub format: &'static ExportFormat,
-    /// Write files into this folder, created if absent [default: standard output]
+    /// Write to this file [default: standard output]
     ///
-    /// Required for fio-logs. With fio-json, writes one file per job, named as fio-plot expects.
-    #[arg(long, short, value_name = "FOLDER")]
+    /// For fio-logs, which requires it, fio-json and fio-json+: a folder, created if absent. With fio-json, it gets one
+    /// file per job, named as fio-plot expects.
+    #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,
     /// With fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6
     #[arg(long, value_name = "N", default_value_t = 0,

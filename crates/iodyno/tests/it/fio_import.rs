@@ -122,7 +122,22 @@ fn jobs_of_fio_have_the_figures_that_fio_printed() {
     place.iodyno("report last -o page.html").succeeds();
     let other = place.path("other.db");
     place.iodyno(&format!("import page.html --notebook {}", other.display())).succeeds();
-    place.iodyno("export last --format fio-json+").succeeds();
+    let json = place.iodyno("export last --format fio-json+").succeeds().stdout.clone();
+    // A format of one document is written to a file, too, as it is printed.
+    let text = place.iodyno("export last --format openmetrics").succeeds().stdout.clone();
+    place.iodyno("export last --format openmetrics -o run.prom").succeeds();
+    assert_eq!(std::fs::read_to_string(place.path("run.prom")).unwrap(), text);
+    place.iodyno("export last --format json -o run.json").succeeds();
+    assert_eq!(
+        std::fs::read_to_string(place.path("run.json")).unwrap(),
+        place.iodyno("export last --format json").stdout
+    );
+    place.write("again.json", &json);
+    // Several results at once.
+    let all = place.iodyno("import plus.json again.json page.html plain.json --notebook all.db");
+    let lines: Vec<_> =
+        all.succeeds().stdout.lines().map(|line| line.contains("read in")).collect();
+    assert_eq!(lines, [true, true, false, true], "{}", all.stdout);
 }
 
 #[test]

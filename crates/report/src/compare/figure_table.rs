@@ -37,6 +37,9 @@ pub(crate) fn figure_table(compared: &Compared<'_>) -> Table {
     table
 }
 
+/// Smaller values of p would round to 0.
+const P_SHOWN_MIN: f64 = 0.0005;
+
 fn cells(row: &Row, compared: &Compared<'_>) -> [Cell; 12] {
     let of = &row.comparison;
     let value = |value| Cell::number(row.metric.quantity.human(value), value);
@@ -55,8 +58,10 @@ fn cells(row: &Row, compared: &Compared<'_>) -> [Cell; 12] {
             let words = format!("{:+.1} to {:+.1} %", 100.0 * i.low, 100.0 * i.high);
             Cell::words(words).toned(Tone::Dim)
         }),
-        of.p_adjusted
-            .map_or_else(Cell::none, |p| Cell::number(human::three_digits(p), p).toned(Tone::Dim)),
+        of.p_adjusted.map_or_else(Cell::none, |p| {
+            let words = if p < P_SHOWN_MIN { "<0.001".to_owned() } else { human::three_digits(p) };
+            Cell::number(words, p).toned(Tone::Dim)
+        }),
         Cell::number(format!("{} / {}", row.a.len(), row.b.len()), row.a.len() as f64),
         Cell::words(format!("{word}{}", lacks(row, compared))).toned(tone),
     ]

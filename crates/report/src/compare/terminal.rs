@@ -20,7 +20,7 @@ pub fn show(compared: &Compared, style: Style) -> String {
     let mut lines = head(compared, style);
     lines.push(String::new());
     if compared.rows.is_empty() {
-        lines.extend(paragraph(&nothing(compared), Role::Plain, style));
+        lines.extend(paragraph(&nothing(compared, style), Role::Plain, style));
     } else {
         lines.extend(rows(compared, style));
         lines.push(String::new());
@@ -37,14 +37,31 @@ pub fn show(compared: &Compared, style: Style) -> String {
 }
 
 /// Explains why there are no rows.
-fn nothing(compared: &Compared) -> String {
-    let names = |side: &str| -> Vec<String> {
+fn nothing(compared: &Compared, style: Style) -> String {
+    let of_side = |side: &str, words: &dyn Fn(&Omission) -> String| -> Vec<String> {
         let of = compared.omissions.iter().filter(|o| o.side == side && o.metric.is_none());
-        of.map(|o| format!("`{}`", o.cell)).collect()
+        let mut all: Vec<String> = of.map(words).collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    let names = |side| of_side(side, &|o| format!("`{}`", clean(&o.cell, 28, style)));
+    let loads = |side| {
+        let load = |o: &Omission| {
+            let (depth, blocks) = conditions(&o.key);
+            format!("{depth} {blocks}")
+        };
+        some(&of_side(side, &load))
     };
     let (a, b) = (names("a"), names("b"));
     if a.is_empty() || b.is_empty() {
         return "nothing could be compared".to_owned();
+    }
+    if a == b {
+        let (name, a, b) = (some(&a), loads("a"), loads("b"));
+        return format!(
+            "nothing could be compared: the load of {name} differs: A has {a}, B has {b}"
+        );
     }
     let (a, b) = (some(&a), some(&b));
     format!("nothing could be compared: cells are paired by name, but A has {a} and B has {b}")
