@@ -428,6 +428,14 @@ impl Part {
         }
     }
 
+    /// Returns the burst credits left under the component's limits, as a fraction from 0 to 1; `None` without credits.
+    pub(crate) fn credits_share(&self, now_ns: u64) -> Option<f64> {
+        match self {
+            Self::Limited(limited) => limited.limits.credits_share(now_ns),
+            _ => None,
+        }
+    }
+
     /// Fills the write cache of a disk up to a fraction of its size. No-op on other kinds of component.
     pub(crate) fn fill_write_cache(&mut self, share: f64, random: &mut Generator) {
         if let Self::Disk(disk) = self.inner_mut() {

@@ -54,7 +54,7 @@ pub(crate) fn predict(
         fitted.iter().map(|cell| cell.observed.statistics.as_slice()).enumerate().collect();
     let mut all = Vec::new();
     for (number, measured) in held_out.iter().enumerate() {
-        let simulated = twin.simulate(measured, OPS_FINE.0, seed)?;
+        let simulated = twin.predict(measured, OPS_FINE.0, seed)?;
         for of in measured.observed.numbered(number) {
             let Some(predicted_ns) = simulated_ns(&of, &simulated) else { continue };
             let same = |s: &&Statistic| (s.kind, s.figure) == (of.kind, of.figure);

@@ -103,6 +103,11 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ),
     ("buffer_bytes", "Size of the write buffer.", Volumes(|of| of.buffer_bytes.and_then(count))),
     (
+        "burst_credits_ratio",
+        "Burst credits left, as a fraction of the most that the limit with the least holds.",
+        Volumes(|of| of.credits_share),
+    ),
+    (
         "write_amplification",
         "Pages programmed for each page that hosts wrote, since the start.",
         Volumes(|of| of.write_amplification),

@@ -237,7 +237,7 @@ impl<S: Sink> Live<S> {
     }
 
     /// Converts a reading of the real clock to simulated time, ns.
-    fn machine_ns(&self, real_ns: u64) -> u64 {
+    pub(crate) fn machine_ns(&self, real_ns: u64) -> u64 {
         let passed = real_ns.saturating_sub(self.epoch_ns);
         self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
     }

@@ -168,6 +168,10 @@ pub struct VolumeStatus {
     pub buffered_bytes: Option<u64>,
     /// Size of the volume's write buffer, bytes; `None` without a write buffer.
     pub buffer_bytes: Option<u64>,
+    /// Burst credits that are left, as a fraction from 0 to 1, under the limit of the volume or of its instance that has
+    /// the least; `None` without credits.
+    #[serde(default)]
+    pub credits_share: Option<f64>,
     /// Write amplification: flash pages programmed per page written by hosts; `None` if the volume has no flash.
     pub write_amplification: Option<f64>,
     /// Flash wear since the start, as a fraction of the rated erase cycles; `None` if the volume has no flash.

@@ -160,6 +160,11 @@ impl Limits {
         self.own.stores(take);
     }
 
+    /// Returns the burst credits left under the device's own limits; see [`Quota::credits_share`].
+    pub(crate) fn credits_share(&self, now_ns: u64) -> Option<f64> {
+        self.own.credits_share(now_ns)
+    }
+
     /// Returns the waiting times of the device's reads and writes since the start.
     pub(crate) fn phases(&self) -> impl Iterator<Item = Phase> {
         let names = ["waits for the limits of the device", "waits for the limits of the instance"];

@@ -113,6 +113,14 @@ impl Machine {
         buffers.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
     }
 
+    /// Returns the burst credits left at `now_ns` if no operation starts until then: a fraction from 0 to 1 of the most that
+    /// a limit holds, under the limit of the volume or of its instance that has the least. `None` without credits.
+    pub fn credits_share(&self, volume: u32, now_ns: u64) -> Option<f64> {
+        let own = self.parts_of(volume).filter_map(|part| part.credits_share(now_ns));
+        let shared = self.core.shared.as_ref().and_then(|of| of.credits_share(now_ns));
+        own.chain(shared).reduce(f64::min)
+    }
+
     /// Returns the erase cycles used since the start, as a fraction of the rated cycles, on the most worn
     /// device of a volume. `None` without flash.
     pub fn worn(&self, volume: u32) -> Option<f64> {

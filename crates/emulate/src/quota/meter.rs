@@ -211,6 +211,14 @@ impl Meter {
         })
     }
 
+    /// Returns the burst credits left at `now_ns`, as a fraction from 0 to 1 of the most that the limit holds; `None`
+    /// without credits.
+    pub(super) fn credits_share(&self, now_ns: u64) -> Option<f64> {
+        let (most, mut bucket) = (self.credits_max?, self.gauges.first()?.bucket.clone());
+        bucket.gain(now_ns);
+        Some((bucket.units().max(0) as f64 / most.max(1) as f64).min(1.0))
+    }
+
     /// Charges all buckets of the limit with the cost of an operation.
     pub(super) fn take(&mut self, op: &Op) {
         if !self.counts(op.kind) {

@@ -194,4 +194,9 @@ impl Quota {
     pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
         self.meters.iter().filter_map(Meter::credits).for_each(take);
     }
+
+    /// Returns the burst credits left under the limit that has the least; see [`Meter::credits_share`].
+    pub(crate) fn credits_share(&self, now_ns: u64) -> Option<f64> {
+        self.meters.iter().filter_map(|meter| meter.credits_share(now_ns)).reduce(f64::min)
+    }
 }

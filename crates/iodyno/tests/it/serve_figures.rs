@@ -9,6 +9,30 @@ use serde_json::Value;
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Credits fall with each operation, and accrue at the base rate while there is none.
+#[test]
+fn burst_credits_left_are_shown() {
+    let place = Place::new();
+    // 5.4 million credits when full; one second of the burst takes 2700.
+    let server = Served::start(&place, "ebs-gp2?size=100GiB&credits=1s");
+    let credits = || number(&server.status()["volumes"][0]["credits_share"]) * 5.4e6;
+    let start = credits();
+    assert!((2700.0..6000.0).contains(&start), "{start}");
+    std::thread::sleep(Duration::from_secs(1));
+    let later = credits();
+    assert!((300.0..3000.0).contains(&(later - start)), "{start} {later}");
+    let began = Instant::now();
+    let mut client = server.client();
+    for block in 0..2000 {
+        client.read(block * 4096, &mut [0; 4096]).unwrap();
+    }
+    let gained = 300.0 * began.elapsed().as_secs_f64();
+    let taken = later - credits();
+    assert!((1990.0 - gained - 400.0..=2000.0).contains(&taken), "{taken}, {gained} gained");
+    let text = place.iodyno("status --control unix:ctl.sock").stdout.clone();
+    assert!(text.contains("% of the credits left"), "{text}");
+}
+
 #[test]
 fn figures_agree_with_the_clients_operations() {
     let place = Place::new();

@@ -218,7 +218,7 @@ fn what_can_not_be_served_is_refused() {
         ("--image nope.img", 4, &["nope.img", "No such file"][..]),
         ("--image .", 4, &["a folder", "qemu-nbd"]),
         ("--image empty.img", 4, &["an empty file"]),
-        ("--image empty.img --write-image", 4, &["an empty file", "use --backing for a new one"]),
+        ("--image empty.img --write-image", 4, &["an empty file", "use --backing"]),
         (
             "--image disk.img --size 10MiB",
             2,

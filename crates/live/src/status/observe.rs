@@ -30,7 +30,6 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
         (status, counts.to_vec())
     });
     // Outside the lock, because quantiles take long.
-    // Outside the lock, because quantiles take long.
     let now_unix_ns =
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     // Unix time at which the clock of the server was 0.
@@ -77,6 +76,8 @@ fn volume<S: Sink>(
         busy: Named(busy.collect()),
         buffered_bytes: buffer.map(|of| of.0),
         buffer_bytes: buffer.map(|of| of.1),
+        // The machine's time stands still without operations, but credits accrue.
+        credits_share: machine.credits_share(number, live.machine_ns(live.now_ns())),
         write_amplification: flash.map(|of| of.write_amplification()),
         worn: machine.worn(number),
         late: counts.late,

@@ -78,6 +78,9 @@ impl VolumeStatus {
             let _ =
                 writeln!(text, "  buffer        {} of {}", human::size(held), human::size(size));
         }
+        if let Some(share) = self.credits_share {
+            let _ = writeln!(text, "  burst         {:.1} % of the credits left", share * 100.0);
+        }
         if let Some(wa) = self.write_amplification {
             let worn = self.worn.unwrap_or(0.0) * 100.0;
             let _ = writeln!(text, "  flash         write amplification {wa:.2}, worn {worn:.4} %");
@@ -316,6 +319,7 @@ mod tests {
             busy: Named(vec![("a link".to_owned(), 0.25), ("the flash".to_owned(), 0.5)]),
             buffered_bytes: Some(4096),
             buffer_bytes: Some(1 << 20),
+            credits_share: Some(0.425),
             write_amplification: Some(2.5),
             worn: Some(0.001),
             late: 3,
@@ -422,6 +426,7 @@ disk
   flush                0       0 B  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
   write_zeroes         9     9 MiB  errors 1  mean 1.50 µs  p50 1.00 µs  p99 90.0 µs
   buffer        4 KiB of 1 MiB
+  burst         42.5 % of the credits left
   flash         write amplification 2.50, worn 0.1000 %
   late          3 of 12365 completions by more than 10 µs, 2 of these while the thread was preempted; p50 2.00 µs, p99 30.0 µs{array}{array}
   !             resized to 1 GiB of 2 GiB

@@ -66,11 +66,12 @@ fn described(runs: &[&Run]) -> Vec<String> {
     lines
 }
 
-/// Label of a side in a comparison: the name of its runs, and the side as written on the command line if that
-/// differs.
+/// Label of a side in a comparison: the side as written on the command line, which is a run's name or id. An id, or a
+/// name that several workloads have, follows their description.
 pub(super) fn side(of: &SideFacts<'_>) -> String {
     match of.headings.as_slice() {
-        [name] if *name != of.asked => format!("{name} ({})", of.asked),
+        // A run that a person has named has a heading `name: description`.
+        [name] if name.split(": ").next() != Some(of.asked) => format!("{name} ({})", of.asked),
         _ => of.asked.to_owned(),
     }
 }
