@@ -58,6 +58,41 @@ fn steps(job: &str) -> Vec<String> {
     steps
 }
 
+/// The job passes on an equal device, and fails on a slower one.
+#[test]
+fn a_slower_device_fails_the_performance_job() {
+    let job = std::fs::read_to_string(recipes().join("performance.yml")).unwrap();
+    let made = job.lines().find_map(|line| line.strip_prefix("#   ")).unwrap();
+    let steps = steps(&job);
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    let place = Place::new();
+    let disk = place.iodyno("catalog virtual-disk").succeeds().stdout.clone();
+    let limit = |iops: &str| place.write("disk.toml", disk.replace("is = 10000,", iops));
+    let program = Path::new(env!("CARGO_BIN_EXE_iodyno")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let shell = |script: &str, id: &str| {
+        Command::new("bash")
+            .args(["-e", "-c", script])
+            .current_dir(place.work())
+            .env("PATH", &path)
+            .env("IODYNO_NOTEBOOK", place.notebook())
+            .env("TARGET", "model:./disk.toml")
+            .env("GITHUB_RUN_ID", id)
+            .output()
+            .unwrap()
+    };
+    limit("is = 10000,");
+    assert!(shell(made, "0").status.success());
+    for (iops, id, code) in [("is = 10000,", "1", 0), ("is = 8000,", "2", 7)] {
+        limit(iops);
+        for step in &steps {
+            let output = shell(step, id);
+            let expected = if step.contains("compare") { code } else { 0 };
+            assert_eq!(output.status.code(), Some(expected), "{step}: {output:?}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs root and loop devices"]
 fn the_steps_of_the_ci_job_pass() {
