@@ -31,7 +31,6 @@ pub enum Act {
 }
 
 impl Act {
-    /// Applies the change to a tree.
     pub fn apply(&self, tree: &mut Tree) {
         match self {
             Self::Metadata(change) => tree.apply(change),

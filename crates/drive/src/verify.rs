@@ -1,5 +1,5 @@
-//! Verified content across many workers: records which write each unit of the target holds, and keeps conflicting
-//! operations from being in flight on the same unit.
+//! Verified content across many workers: a map knows, for each unit of the target, the write whose data it holds, and
+//! keeps conflicting operations from being in flight on the same unit.
 //!
 //! The workers of a target and the cells of a run share the map. A write claims its units exclusively; a read may share
 //! units with other reads. A worker that can't claim an operation's units does not wait: it draws the next operation

@@ -143,7 +143,7 @@ pub enum ContentEvent {
         /// Name assigned to the content after the write.
         name: u64,
     },
-    /// A host's read of an array or adapter path returns the content of a name.
+    /// A host's read, from an array or through an adapter, returns the content that a name stands for.
     Returned {
         /// Token that the host gave the read.
         token: u64,

@@ -126,7 +126,8 @@ pub enum AdapterFault {
         /// Index of the adapter that is lost.
         adapter: u32,
     },
-    /// An adapter is replaced by one with an empty cache. An adapter that is still in service is lost first. Cached
+    /// An adapter is replaced by one with an empty cache. If the old adapter is still in service, it is
+    /// lost first. Cached
     /// data without another copy is unreadable until it is rewritten.
     Replace {
         /// Index of the adapter that is replaced.

@@ -160,7 +160,7 @@ fn traps_are_explained() {
         ("--file-test-mode=rndrw", "measures the page cache"),
         ("--file-test-mode=rndwr", "writes zeroes"),
         ("--file-test-mode=rndwr --file-io-mode=async", "ends when a request is submitted"),
-        ("--file-test-mode=rndwr --file-io-mode=async", "calls fsync itself"),
+        ("--file-test-mode=rndwr --file-io-mode=async", "submits nothing until fsync returns"),
         ("--file-test-mode=seqrd", "never written"),
         ("--file-test-mode=seqwr", "overwrites them"),
         ("--file-test-mode=seqwr --file-fsync-freq=0", "without fsync"),

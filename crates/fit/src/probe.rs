@@ -229,7 +229,7 @@ pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     cells
 }
 
-/// Limits the bytes that all cells together write after their ramps to `bytes`, in equal shares.
+/// Limits the writes of all cells after their ramps to `bytes` in total, with an equal share for each cell.
 pub fn limit_writes(probes: &mut [Probe], bytes: u64) {
     let cells = probes.iter().filter(|probe| probe.write_share() > 0.0).count();
     for probe in probes {

@@ -1,4 +1,4 @@
-//! `export`: prints a run in another format, or writes it as files in a folder.
+//! `export`: prints a run in another format, or writes it to a file, or as files in a folder.
 
 use crate::args::Export;
 use crate::console::{complain, json_text, print, print_json};
@@ -28,7 +28,7 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
             let text = match document {
                 Some(ToDocument::Text(text)) => text(&run).into_bytes(),
                 Some(ToDocument::Json(value)) => json_text(&value(&run)),
-                None => Vec::new(),
+                None => unreachable!("a format has a document or files"),
             };
             Output::at(file)?.write(&text)?;
             Ok(ExitCode::SUCCESS)

@@ -26,7 +26,7 @@ const LOG_BYTES_MAX: u64 = 1 << 30;
 const RUNS_MAX: usize = 1000;
 
 pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCode, Failure> {
-    let results = with_logs(&flags.files)?;
+    let results = with_logs(&flags.files);
     let path = show::path(notebook)?;
     let mut notebook = None;
     for (file, logs) in results {
@@ -42,23 +42,17 @@ pub(crate) fn command(flags: &Import, notebook: Option<&Path>) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Pairs each result with the log files of fio that follow it.
-fn with_logs(files: &[PathBuf]) -> Result<Vec<(&Path, &[PathBuf])>, Failure> {
+/// Pairs each result with the log files of fio that follow it. The first file is a result, whatever its name.
+fn with_logs(files: &[PathBuf]) -> Vec<(&Path, &[PathBuf])> {
     let is_log = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "log");
     let mut results = Vec::new();
     let mut rest = files;
     while let Some((file, after)) = rest.split_first() {
-        if is_log(file) {
-            return Err(Failure::input(format!(
-                "{}: a log file of fio must follow the JSON (--output-format=json+) of its run",
-                file.display()
-            )));
-        }
         let logs = after.iter().position(|file| !is_log(file)).unwrap_or(after.len());
         results.push((file.as_path(), &after[..logs]));
         rest = &after[logs..];
     }
-    Ok(results)
+    results
 }
 
 /// The runs of a page or of fio's JSON. All have been read once, so that nothing is stored of a damaged file; each is read

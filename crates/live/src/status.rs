@@ -168,8 +168,8 @@ pub struct VolumeStatus {
     pub buffered_bytes: Option<u64>,
     /// Size of the volume's write buffer, bytes; `None` without a write buffer.
     pub buffer_bytes: Option<u64>,
-    /// Burst credits that are left, as a fraction from 0 to 1, under the limit of the volume or of its instance that has
-    /// the least; `None` without credits.
+    /// Share of the burst credits that are left, 0 to 1: the smallest over all limits of the volume and its instance;
+    /// `None` if no limit has credits.
     #[serde(default)]
     pub credits_share: Option<f64>,
     /// Write amplification: flash pages programmed per page written by hosts; `None` if the volume has no flash.

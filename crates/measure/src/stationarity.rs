@@ -31,6 +31,8 @@ const MEDIANS_MIN: f64 = 10.0;
 const CHANCE_DEVIATIONS: f64 = 4.0;
 /// Number of intervals on each side of a stall. Their median rate is the surrounding rate.
 const NEIGHBOURS: usize = 6;
+/// Number of intervals on one side of a stall that show the rate there.
+const SIDE_MIN: usize = 3;
 /// Minimum difference between the mean rates of the window's first and last fifth for a trend, in standard
 /// errors.
 const ENDS_ERRORS_MIN: f64 = 4.0;
@@ -232,10 +234,16 @@ impl<'a> Series<'a> {
     }
 
     /// Median rate of the intervals just before the range `place`, or just after it, whichever is lower: a lower rate is a
-    /// stall only if the rate recovers after it. At a step of the rate it does not.
+    /// stall only if the rate recovers after it. At a step of the rate it does not. At an end of the window, a side of one
+    /// or two intervals does not count.
     fn level_beside(&self, place: &Range<usize>) -> f64 {
-        let levels =
-            beside(place, self.rates.len()).into_iter().filter_map(|side| self.moving_median(side));
+        let [before, after] = beside(place, self.rates.len());
+        let sides: &[Range<usize>] = match (before.len() < SIDE_MIN, after.len() < SIDE_MIN) {
+            (true, false) => &[after],
+            (false, true) => &[before],
+            _ => &[before, after],
+        };
+        let levels = sides.iter().cloned().filter_map(|side| self.moving_median(side));
         levels.reduce(f64::min).unwrap_or(self.median)
     }
 

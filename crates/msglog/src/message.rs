@@ -17,7 +17,7 @@ use thiserror::Error;
 
 /// Length of a record's fixed part, before its topic, key and body, bytes.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// Maximum length of a message's topic, bytes.
+/// Maximum length of a topic, bytes: a record stores it in one byte.
 pub const TOPIC_BYTES_MAX: usize = u8::MAX as usize;
 /// Maximum length of a message's key, bytes.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;

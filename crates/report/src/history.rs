@@ -15,6 +15,7 @@ use iodyno_units::human;
 use iodyno_units::text::clean;
 use serde_json::{Value, json};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Version of the JSON schema of a history, written to the field `schema`.
 pub const JSON_VERSION: u32 = 1;
@@ -82,6 +83,15 @@ pub struct CellHistory {
     pub metric: Metric,
     /// Values in the order in which the runs started. Runs without a value are left out.
     pub runs: Vec<RunValue>,
+    /// Results for `runs`, once they are asked for: a division of thousands of runs takes a part of a second.
+    found: Found,
+}
+
+/// Levels of a history, and the shift that would have been found.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    levels: OnceLock<Vec<Level>>,
+    detectable_share: OnceLock<Option<f64>>,
 }
 
 /// Load of a cell. Only cells with equal loads share a history.
@@ -136,8 +146,8 @@ impl CellHistory {
     }
 
     /// Divides the runs into ranges with a constant level. Each range contains its shift from the previous one.
-    pub fn levels(&self) -> Vec<Level> {
-        levels(&self.values())
+    pub fn levels(&self) -> &[Level] {
+        self.found.levels.get_or_init(|| levels(&self.values()))
     }
 
     /// Whether no shift was found in enough runs.
@@ -147,7 +157,8 @@ impl CellHistory {
 
     /// Smallest shift in the middle of a history without one that would have been found (`levels::detectable_share`).
     fn detectable_share(&self) -> Option<f64> {
-        self.has_no_shift().then(|| detectable_share(&self.values())).flatten()
+        let share = || self.has_no_shift().then(|| detectable_share(&self.values())).flatten();
+        *self.found.detectable_share.get_or_init(share)
     }
 
     /// What the lack of a shift says, as a sentence; `None` if there is one, or too few runs for any.
@@ -229,13 +240,17 @@ impl History {
                         && history.load == load
                 });
                 match known {
-                    Some(history) => history.runs.push(run),
+                    Some(history) => {
+                        history.runs.push(run);
+                        history.found = Found::default();
+                    }
                     None => self.cells.push(CellHistory {
                         cell: name.clone(),
                         target: target.clone(),
                         load: load.clone(),
                         metric,
                         runs: vec![run],
+                        found: Found::default(),
                     }),
                 }
             }
@@ -290,7 +305,7 @@ fn rows(history: &CellHistory) -> Table {
     ]);
     table.caption =
         format!("{} of {}, {}, on {}", history.metric, history.cell, history.load, history.target);
-    for level in &history.levels() {
+    for level in history.levels() {
         table.push([
             Cell::words(history.metric.quantity.human(level.value)),
             level.shift.as_ref().map_or_else(Cell::none, |shift| Cell::words(in_words(shift))),
@@ -353,8 +368,8 @@ pub fn json(history: &History) -> Value {
             }
             of
         });
-        let levels = cell.levels().into_iter().map(|level| {
-            let shift = level.shift.map(|shift| {
+        let levels = cell.levels().iter().map(|level| {
+            let shift = level.shift.as_ref().map(|shift| {
                 json!({
                     "ratio": shift.ratio,
                     "low": shift.interval.low,

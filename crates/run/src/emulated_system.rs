@@ -423,7 +423,7 @@ fn one_choice(names: &[&ModelName]) -> Result<Option<bool>, RunError> {
     Ok(first)
 }
 
-/// Describes the preconditioning of a volume if no workload is known yet.
+/// Describes the preconditioning of a volume, for use before a workload is known.
 pub fn state_in_words(volume: &EmulatedVolume) -> String {
     match volume.state {
         Precondition::Workload => {

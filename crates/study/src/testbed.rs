@@ -45,7 +45,7 @@ pub struct Bench {
     /// Index in `Study::systems` of a system with another description of the same device. Its simulated values are the
     /// baseline (null model) for this system; None without such a system.
     pub competitor: Option<usize>,
-    /// Whether only those tables and figures show the system that name it explicitly.
+    /// Whether the system appears only in tables and figures that name it explicitly.
     pub only_named: bool,
     /// Remarks on the system; mostly empty.
     pub note: String,

@@ -30,7 +30,6 @@ impl Percent {
         f64::from(self.0) / 1e9
     }
 
-    /// The share in billionths.
     pub const fn parts_per_billion(self) -> u32 {
         self.0
     }

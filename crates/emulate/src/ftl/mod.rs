@@ -75,7 +75,7 @@ pub use shape::Shape;
 pub struct Page(u32);
 
 impl Page {
-    /// No page, as a placeholder for a unit outside the sample of pages in the map.
+    /// No page: the map's entry for a unit that is not in the sample of pages.
     pub const NONE: Self = Self(NONE);
 
     /// The page's number, below [`Ftl::pages`].

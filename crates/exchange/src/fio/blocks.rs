@@ -366,7 +366,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
         }
     }
     if merged.is_empty() {
-        return Err(format!("`{text}` gives no size a share: use the form 4k/60:64k/40"));
+        return Err(format!("`{text}` has no share for any size: use the form 4k/60:64k/40"));
     }
     Ok(merged)
 }

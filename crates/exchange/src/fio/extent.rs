@@ -248,7 +248,7 @@ impl<'a> Reading<'a> {
                 if each_bytes.is_none()
                     && let Some(opt) = self.opt("offset_increment")
                 {
-                    self.note(opt, "all clones have parts of equal length: that of the last clone's part, which ends at the end of the target");
+                    self.note(opt, "the last clone's part ends at the end of the target; the parts of all other clones have the same length");
                 }
             }
             None if is_shared => {

@@ -45,7 +45,7 @@ pub struct Measuring {
     pub require: Vec<Threshold>,
     /// Exit with 6 also if any cell has a warning or is INVALID, as a gate for CI
     ///
-    /// A threshold whose limit lies within the 95 % interval of its figure counts as a warning. Works with or without --require.
+    /// A condition of --require whose limit lies within the 95 % interval of its figure counts as a warning, too.
     #[arg(long, help_heading = "Output")]
     pub strict: bool,
     /// With --strict, accept warnings of this name, such as PAGE_CACHE; may be repeated

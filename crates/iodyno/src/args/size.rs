@@ -123,8 +123,10 @@ pub struct Size {
     #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS,
         conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
     pub cloud: Option<String>,
-    /// With --cloud, attach the volumes to an instance of this type, whose limits then apply: a system of the catalog,
-    /// or the path of its file [default: the cheapest of `[[instances]]` in the price file that suffices; without any, no limits]
+    /// With --cloud, attach the volumes to an instance of this type and apply its limits
+    ///
+    /// SYSTEM is a name in the catalog or the path of a file. Default: the cheapest sufficient one of the price file's
+    /// `[[instances]]`; if it has none, only the volumes' own limits apply.
     #[arg(long, value_name = "SYSTEM", requires = "cloud")]
     pub instance: Option<String>,
     /// Find how many devices this system's adapters can drive at full speed; requires --device

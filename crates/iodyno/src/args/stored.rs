@@ -137,8 +137,8 @@ pub struct Export {
     pub format: &'static ExportFormat,
     /// Write to this file [default: standard output]
     ///
-    /// For fio-logs, which requires it, fio-json and fio-json+: a folder, created if absent. With fio-json, it gets one
-    /// file per job, named as fio-plot expects.
+    /// With fio-json, fio-json+ and fio-logs, PATH is a folder, created if absent; fio-logs requires it. With fio-json,
+    /// it gets one file per job, named as fio-plot expects.
     #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,
     /// With fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6

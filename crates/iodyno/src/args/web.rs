@@ -1,5 +1,3 @@
-//! Command-line flags of `iodyno web`.
-
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;

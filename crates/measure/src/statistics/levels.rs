@@ -15,13 +15,17 @@ use super::partition::cheapest;
 
 /// Penalty of Schwarz's criterion for a shift, as a multiple of ln n: one for the level, one for the position.
 const PENALTY: f64 = 2.0;
+/// Further penalty for a shift. Schwarz's criterion is for long series. In simulated histories of 8 to 200 runs without a
+/// shift, with noise of 0.2 to 30 %, it alone finds one in up to 14 %; with this penalty in less than 1 %, or 3 % if
+/// neighbouring runs are correlated.
+const PENALTY_MORE: f64 = 8.0;
 /// Factor between the penalties of successive candidates.
 const PENALTY_STEP: f64 = 1.5;
 /// Minimum number of runs in a segment: a shift can be found once four runs have the new level.
 pub const RUNS_MIN: usize = 4;
 /// Standard deviation that is added to the noise, as a fraction of the level. Runs in virtual time have no noise; with
-/// this addition, a step of 0.2 % counts as a shift in their history.
-const NOISE_MIN: f64 = 0.000_5;
+/// this addition, a step of 0.1 % counts as a shift in their history.
+const NOISE_MIN: f64 = 0.000_2;
 /// Largest difference in twice the log-likelihood at which another position of a shift is still plausible (95 %, one
 /// degree of freedom).
 const PLAUSIBLE: f64 = 3.84;
@@ -116,10 +120,11 @@ impl Noise {
         self.variance / (1.0 - self.rho).powi(2)
     }
 
-    /// Twice the negative log-likelihood of `n` runs in `segments`, without constants, plus the penalty of the shifts.
+    /// Twice the negative log-likelihood of `n` runs in `segments`, but for a constant, plus the penalty of the shifts.
     fn criterion(&self, n: usize, segments: usize) -> f64 {
-        (n - segments) as f64 * self.variance.ln() - (1.0 - self.rho * self.rho).ln()
-            + PENALTY * (segments - 1) as f64 * (n as f64).ln()
+        let n = n as f64;
+        let penalty = PENALTY * n.ln() + PENALTY_MORE;
+        n * self.variance.ln() - (1.0 - self.rho * self.rho).ln() + penalty * (segments - 1) as f64
     }
 }
 
@@ -290,35 +295,44 @@ mod tests {
         assert_eq!(starts(&y), [0]);
     }
 
-    /// A shift in a short history is not taken for correlated noise, however large it is. A history without one says what
-    /// it would have found.
+    /// A shift in a short history is not taken for correlated noise, however large it is, and whatever the noise. A history
+    /// without one says what it would have found.
     #[test]
     fn short_histories() {
         for (runs, deviations, least) in [
             (8, 14.0, 0.97),
-            (12, 8.0, 0.9),
-            (18, 8.0, 0.97),
+            (12, 8.0, 0.95),
+            (18, 5.0, 0.9),
             (18, 14.0, 0.99),
             (24, 30.0, 0.99),
             (40, 3.0, 0.9),
         ] {
-            let cut = runs * 4 / 9 + runs % 2;
-            let found = share(300, |i| {
-                let mut y = ar1(&mut trial("short", i), runs, 1000.0, 0.007, 0.0);
-                y[cut.max(4)..].iter_mut().for_each(|v| *v *= 1.0 - 0.007 * deviations);
-                let starts = starts(&y);
-                starts.len() == 2 && starts[1].abs_diff(cut.max(4)) <= 3
-            });
-            assert!(found > least, "{runs} runs, {deviations}: {found}");
-            let quiet = share(300, |i| {
-                levels(&ar1(&mut trial("short quiet", i), runs, 1000.0, 0.02, 0.2)).len() == 1
-            });
-            assert!(quiet > 0.99, "{runs} runs: {quiet}");
+            let cut = (runs * 4 / 9).max(4);
+            let mut found_at = Vec::new();
+            for noise in [0.002, 0.007, 0.02] {
+                let found = share(300, |i| {
+                    let mut y = ar1(&mut trial("short", i), runs, 1000.0, noise, 0.0);
+                    y[cut..].iter_mut().for_each(|v| *v *= (-noise * deviations).exp());
+                    let starts = starts(&y);
+                    starts.len() == 2 && starts[1].abs_diff(cut) <= 3
+                });
+                assert!(found > least, "{runs} runs, {deviations} × {noise}: {found}");
+                found_at.push(found);
+            }
+            let spread = found_at.iter().copied().fold(0.0, f64::max)
+                - found_at.iter().copied().fold(1.0, f64::min);
+            assert!(spread < 0.03, "the unit of the noise has an effect: {found_at:?}");
+            for noise in [0.002, 0.02, 0.3] {
+                let quiet = share(300, |i| {
+                    levels(&ar1(&mut trial("short quiet", i), runs, 1000.0, noise, 0.2)).len() == 1
+                });
+                assert!(quiet > 0.97, "{runs} runs, {noise}: {quiet}");
+            }
         }
         let mut y = ar1(&mut trial("found", 0), 18, 1000.0, 0.007, 0.0);
         assert_eq!(starts(&y), [0]);
         let found = detectable_share(&y).unwrap();
-        assert!((0.01..=0.07).contains(&found), "{found}");
+        assert!((0.01..=0.05).contains(&found), "{found}");
         y[8..].iter_mut().for_each(|v| *v *= 0.9);
         assert_eq!(starts(&y), [0, 8]);
         assert_eq!(detectable_share(&y[..7]), None);
@@ -330,6 +344,11 @@ mod tests {
         assert_eq!(starts(&[5.0]), [0]);
         assert_eq!(starts(&[5.0, 9.0, 5.0, 9.0]), [0]);
         // Virtual time repeats exactly.
+        for runs in [8, 20, 200] {
+            let mut y = vec![1000.0; runs];
+            y[runs / 2..].fill(1001.0);
+            assert_eq!(starts(&y), [0, runs / 2]);
+        }
         let mut y = vec![1000.0; 20];
         y[12..].fill(1010.0);
         let all = levels(&y);

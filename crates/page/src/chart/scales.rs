@@ -40,7 +40,7 @@ pub fn scales(figure: &Figure) -> Value {
     scales_in(figure, Look::Embedded)
 }
 
-/// Describes a figure like [`scales`], but as drawn with any [`Look`].
+/// Like [`scales`], for the figure as drawn with `look`.
 pub fn scales_in(figure: &Figure, look: Look) -> Value {
     let frame = Frame::new(figure, look);
     let mut out = Map::new();

@@ -45,6 +45,7 @@ fn nothing(compared: &Compared, style: Style) -> String {
         all.dedup();
         all
     };
+    let whole = |side| of_side(side, &|o| o.cell.clone());
     let names = |side| of_side(side, &|o| format!("`{}`", clean(&o.cell, 28, style)));
     let loads = |side| {
         let load = |o: &Omission| {
@@ -57,8 +58,12 @@ fn nothing(compared: &Compared, style: Style) -> String {
     if a.is_empty() || b.is_empty() {
         return "nothing could be compared".to_owned();
     }
-    if a == b {
+    if whole("a") == whole("b") {
         let (name, a, b) = (some(&a), loads("a"), loads("b"));
+        // Otherwise the lines below say why each was left out.
+        if a == b {
+            return "nothing could be compared".to_owned();
+        }
         return format!(
             "nothing could be compared: the load of {name} differs: A has {a}, B has {b}"
         );
@@ -122,9 +127,6 @@ fn rows(compared: &Compared, style: Style) -> Vec<String> {
         !OF_PAGE.contains(&title) && (title != "target" || several)
     };
     let mut beside = figure_table(compared).selected(|_, column| is_shown(column));
-    for verdict in beside.rows.iter_mut().filter_map(|row| row.cells.last_mut()) {
-        verdict.text = verdict.text.replace("(a shift of ", "(");
-    }
     let mut above = beside.under_headings();
     for heading in above.rows.iter_mut().filter(|row| row.is_heading) {
         heading.cells[0].text = clean(&heading.cells[0].text, style.columns(), style);

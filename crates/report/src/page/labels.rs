@@ -66,8 +66,8 @@ fn described(runs: &[&Run]) -> Vec<String> {
     lines
 }
 
-/// Label of a side in a comparison: the side as written on the command line, which is a run's name or id. An id, or a
-/// name that several workloads have, follows their description.
+/// Label of a side in a comparison: the side as written on the command line, which is a run's name or id. An id
+/// follows the description of the run.
 pub(super) fn side(of: &SideFacts<'_>) -> String {
     match of.headings.as_slice() {
         // A run that a person has named has a heading `name: description`.

@@ -77,8 +77,8 @@ impl Offer {
         of_volumes.max(load.utilisation(self.shared(), 1, false))
     }
 
-    /// Time until full burst credits of the volumes and the instance run out under a load, s; infinite if they never
-    /// do.
+    /// Time until the first of the burst credits of the volumes and of the instance, full at the start, runs out under a
+    /// load, s; infinite if none does.
     pub fn burst_s(&self, load: &Load) -> f64 {
         let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
         of_volumes.min(load.burst_s(self.shared(), 1))

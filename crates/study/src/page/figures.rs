@@ -90,7 +90,7 @@ pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure>
     Some(Figure {
         id: format!("p{}-over-load", first.panel + 1),
         title: "Response time over load".to_owned(),
-        summary: "From the fewest outstanding operations to the most. Further right and further down is better.".to_owned(),
+        summary: "Each line runs from the fewest outstanding operations to the most. Further right and further down is better.".to_owned(),
         conditions: format!(
             "{} · {} · simulated",
             outcome.study.name, outcome.study.panels[first.panel].figure

@@ -26,7 +26,6 @@ pub struct Health {
     pub data_read_bytes: Option<u64>,
     /// Present temperature, in degrees Celsius.
     pub temperature_c: Option<i64>,
-    /// Hours powered on over the device's life.
     pub power_on_hours: Option<u64>,
     /// Times powered on over the device's life.
     pub power_cycles: Option<u64>,

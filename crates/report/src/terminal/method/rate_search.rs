@@ -18,7 +18,7 @@ pub(super) fn lines(found: &RateSearchFinding, style: Style) -> Vec<String> {
     let apart = if found.covers.len() > 1 { found.covers.as_slice() } else { &[] };
     if !apart.is_empty() {
         let text = format!(
-            "{name} is computed over {}, to which the limit applies",
+            "{name} is computed over {}, and the limit applies to this value",
             kinds::together(apart)
         );
         lines.extend(paragraph(&clean(&text, 200, style), Role::Dim, style));
