@@ -139,3 +139,32 @@ fn a_slower_device_is_a_shift() {
     output.exits(2);
     assert!(output.stderr.contains("no finished run of sequential-read"), "{}", output.stderr);
 }
+
+/// Runs of unlike loads have no history together, and equal ones say which shift would have been found.
+#[test]
+fn what_unlike_and_equal_runs_can_say() {
+    let place = Place::new();
+    let run = |words: &str| {
+        let words = format!("run random-read --time 100ms -q --on model:virtual-disk {words}");
+        place.iodyno(&words).succeeds();
+    };
+    for (name, rate) in [("before", 1000), ("before", 1100), ("after", 1200), ("after", 1300)] {
+        run(&format!("--rate {rate}/s --name {name}"));
+    }
+    let text = place.iodyno("history random-read").succeeds().stdout.clone();
+    assert!(
+        text.contains("at least 8 runs are needed of each load, and these have 4 loads"),
+        "{text}"
+    );
+    let compared = place.iodyno("compare before after");
+    let said = compared.exits(8).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("the load of `random-read` differs: A has T1Q"), "{said}");
+    for seed in 0..8 {
+        run(&format!("--depth 4 --seed {seed} --name equal"));
+    }
+    let text = place.iodyno("history equal").succeeds().stdout.clone();
+    assert!(text.contains("No shift found; one of "), "{text}");
+    let share =
+        &place.iodyno("history equal --json").succeeds().json()["cells"][0]["detectable_share"];
+    assert!((0.001..=0.1).contains(&number(share)), "{share}");
+}
