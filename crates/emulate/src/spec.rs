@@ -448,6 +448,10 @@ pub struct Translation {
     pub unit_bytes: u32,
     /// Rule by which garbage collection chooses a block.
     pub victim: VictimRule,
+    /// Number of pages that garbage collection frees per page that the host writes while it runs, 1 to 20. At 1
+    /// it runs all the time, at the pace of the host's writes. Above 1 it runs in bursts: after each superblock it
+    /// pauses until the host has used the space.
+    pub freed_per_write: f64,
     /// Housekeeping that periodically stops the whole device. `None`: no stalls.
     pub stall: Option<Stall>,
 }

@@ -175,7 +175,7 @@ fn parameters_are_listed_and_counted() {
 }
 
 /// No parameter has a default: a file without one is refused, and the error names the parameter,
-/// unless a base of the system has it. Exceptions are `suspend`, `slc.read`, `unit`, `victim` and `on_demand`, and
+/// unless a base of the system has it. Exceptions are `suspend`, `slc.read`, `unit`, `victim`, `freed_per_write` and `on_demand`, and
 /// `idle_w`, which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
@@ -200,7 +200,16 @@ fn no_parameter_may_be_left_out() {
                 None if text.contains("\nbase = ") => {}
                 None => {
                     assert!(
-                        ["suspend", "idle_w", "idle", "on_demand", "unit", "victim"].contains(&key)
+                        [
+                            "suspend",
+                            "idle_w",
+                            "idle",
+                            "on_demand",
+                            "unit",
+                            "victim",
+                            "freed_per_write"
+                        ]
+                        .contains(&key)
                             || is_slc_read,
                         "{name}: {key}"
                     );

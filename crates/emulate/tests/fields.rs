@@ -76,6 +76,7 @@ const INSIDE: &str = r#"[controller]
     map_writes_per_page 0.27
     unit "16KiB"
     victim "cost-benefit"
+    freed_per_write 1.28
     [power_cut]
     atomic "64KiB"
     order "acknowledged"
@@ -133,6 +134,7 @@ fn flash(attach: Attach) -> Kind {
             map_writes_per_page: 0.27,
             unit_bytes: 16 << 10,
             victim: VictimRule::CostBenefit,
+            freed_per_write: 1.28,
             stall: Some(Stall { every_bytes: 28 << 30, for_ns: 29_000 }),
         },
         zones: None,

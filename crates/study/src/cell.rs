@@ -54,6 +54,8 @@ pub enum CellFigure {
     Writes,
     /// Bytes per second in the fastest of the intervals into which the measurement is divided.
     Peak,
+    /// Operations completed per second in the slowest of the intervals into which the measurement is divided.
+    LowestIops,
     /// Standard deviation of the bandwidth over the intervals of the measurement, as a fraction of the mean.
     Variation,
     /// 25th percentile of latency, ns; 0 without samples.
@@ -113,6 +115,8 @@ pub struct Taken {
     pub writes: (f64, f64),
     /// Bytes per second in the fastest of the intervals into which the measurement is divided.
     pub peak_bytes_per_s: f64,
+    /// Operations completed per second in the slowest of these intervals.
+    pub lowest_iops: f64,
     /// Standard deviation of the bytes per interval, as a fraction of their mean.
     pub variation: f64,
     /// 25th and 75th percentile of latency, ns.
@@ -151,6 +155,7 @@ impl Taken {
             CellFigure::Reads => self.kinds_bytes_per_s.0,
             CellFigure::Writes => self.kinds_bytes_per_s.1,
             CellFigure::Peak => self.peak_bytes_per_s,
+            CellFigure::LowestIops => self.lowest_iops,
             CellFigure::Variation => self.variation,
             CellFigure::LowerQuartile => self.quartiles_ns.0,
             CellFigure::UpperQuartile => self.quartiles_ns.1,
@@ -206,6 +211,7 @@ impl Taken {
         let of_kind =
             |ops: f64, sum_ns: f64| (ops / interval_s, if ops > 0.0 { sum_ns / ops } else { 0.0 });
         let most = batches.iter().map(|b| b.bytes).fold(0.0, f64::max);
+        let fewest = batches.iter().map(|b| b.ops).fold(f64::INFINITY, f64::min);
         let plain = batches.iter().map(|b| b.bytes).sum::<f64>() / batches.len().max(1) as f64;
         let squares: f64 = batches.iter().map(|b| (b.bytes - plain).powi(2)).sum();
         let deviation = (squares / (batches.len().max(2) - 1) as f64).sqrt();
@@ -225,6 +231,7 @@ impl Taken {
             reads: of_kind(mean(&|b| b.reads.0), mean(&|b| b.reads.1)),
             writes: of_kind(mean(&|b| b.writes.0), mean(&|b| b.writes.1)),
             peak_bytes_per_s: most / interval_s,
+            lowest_iops: if fewest.is_finite() { fewest / interval_s } else { 0.0 },
             variation: if plain > 0.0 { deviation / plain } else { 0.0 },
             quartiles_ns: (quartile(0.25), quartile(0.75)),
             least_ns: latency.min_ns().unwrap_or(0) as f64,

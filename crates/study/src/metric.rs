@@ -339,8 +339,7 @@ impl Metric {
             | Self::IopsFresh
             | Self::IopsSteady
             | Self::IopsLow
-            | Self::IopsHigh
-            | Self::KneeRate => Quantity::Iops,
+            | Self::IopsHigh => Quantity::Iops,
             Self::Bandwidth => Quantity::Bandwidth,
             Self::LatencyMean => Quantity::Mean,
             Self::LatencyP50 => Quantity::Quantile(0.5),
@@ -377,6 +376,7 @@ impl Metric {
             Self::BandwidthRead => CellFigure::Reads,
             Self::BandwidthWrite => CellFigure::Writes,
             Self::BandwidthPeak => CellFigure::Peak,
+            Self::KneeRate => CellFigure::LowestIops,
             Self::BandwidthVariation => CellFigure::Variation,
             Self::LatencyP25 => CellFigure::LowerQuartile,
             Self::LatencyP75 => CellFigure::UpperQuartile,

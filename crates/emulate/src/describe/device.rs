@@ -207,6 +207,7 @@ fn flash(v: &Record) -> Option<Kind> {
             map_writes_per_page: v.real("translation.map_writes_per_page")?,
             unit_bytes: v.whole("translation.unit").map_or(UNIT_BYTES as u32, |bytes| bytes as u32),
             victim: victim(v),
+            freed_per_write: v.real("translation.freed_per_write").unwrap_or(1.0),
             stall: stall(v),
         },
         zones: zones(v),

@@ -213,6 +213,7 @@ pub(super) const DEVICE: &[Key] = &[
                 required: false,
                 ..parameter("translation.victim", ValueType::Word(&VictimRule::WORDS))
             },
+            Key { required: false, ..number("translation.freed_per_write", 1.0, 20.0) },
         ],
     ),
     optional(FLASH, "zones", ZONES),

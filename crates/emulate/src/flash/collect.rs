@@ -43,6 +43,12 @@ pub(super) struct GarbageCollection {
     /// Pages to copy per page that the host writes, in credits (see [`ONE`]).
     pub(super) pace: i64,
     pub(super) paced: bool,
+    /// Pages that a collection frees per page that the host writes at the same time, in credits.
+    pub(super) freed_per_write: i64,
+    /// Number of units that the host will write after the present victim, before the next collection begins.
+    pub(super) pause_after: i64,
+    /// Number of units that the host still has to write before a collection begins; 0 or less: no pause.
+    pub(super) pause_units: i64,
     pub(super) copy_phase: u32,
     pub(super) filler_phase: u32,
     pub(super) sense_credit: u32,
@@ -93,6 +99,9 @@ impl GarbageCollection {
             copy_credit: 0,
             pace: 0,
             paced: false,
+            freed_per_write: ONE,
+            pause_after: 0,
+            pause_units: 0,
             copy_phase: 0,
             filler_phase: 0,
             sense_credit: 0,
@@ -125,7 +134,7 @@ impl FlashDevice {
     /// Adds credit for the copies that garbage collection must make because the host has written `units`
     /// pages.
     pub(super) fn earn(&mut self, units: u32) {
-        if !self.gc.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
+        if !self.gc.collecting && (self.ftl.free_blocks() > PAUSE_ABOVE || self.pauses(units)) {
             return;
         }
         let Some(victim) = self.ftl.victim() else { return };
@@ -144,15 +153,27 @@ impl FlashDevice {
             let free = (victim.pages_per_block - victim.valid).max(1);
             let max = if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
             let ratio = (i64::from(victim.valid) * ONE / i64::from(free)).min(max * ONE);
+            let ratio = ratio * self.gc.freed_per_write / ONE;
+            let at_once = i64::from(free) * ONE / self.gc.freed_per_write;
+            self.gc.pause_after = (i64::from(free) - at_once) * i64::from(self.represent);
             self.gc.pace = match self.gc.pace {
                 0 => ratio,
                 pace => pace + (ratio - pace) / PACE_OVER,
             };
         }
-        // Smoothing may fall behind, which shows in the number of free blocks.
-        let behind = self.ftl.free_blocks() + BEHIND_BELOW < FREE_BLOCKS;
-        let pace = if behind { self.gc.pace * 5 / 4 } else { self.gc.pace };
+        let pace = if self.is_behind() { self.gc.pace * 5 / 4 } else { self.gc.pace };
         self.gc.copy_credit += pace * i64::from(units);
+    }
+
+    /// Returns whether garbage collection has fallen behind its pace, which is smoothed over victims.
+    fn is_behind(&self) -> bool {
+        self.ftl.free_blocks() + BEHIND_BELOW < FREE_BLOCKS
+    }
+
+    /// Counts `units` written by the host in the pause between two collections. Returns whether the pause lasts.
+    fn pauses(&mut self, units: u32) -> bool {
+        self.gc.pause_units -= i64::from(units);
+        self.gc.pause_units > 0 && !self.is_behind()
     }
 
     /// Continues garbage collection ahead of its pace, because no block is free for the host.
@@ -314,7 +335,7 @@ impl FlashDevice {
                 return Some((copy, place));
             }
             self.end_victim();
-            if self.ftl.free_blocks() > PAUSE_ABOVE {
+            if self.ftl.free_blocks() > PAUSE_ABOVE || self.gc.pause_units > 0 {
                 return None;
             }
             self.ftl.victim()?;
@@ -331,6 +352,7 @@ impl FlashDevice {
         self.gc.copied_from = u32::MAX;
         self.gc.collecting = false;
         self.gc.paced = false;
+        self.gc.pause_units = std::mem::take(&mut self.gc.pause_after);
         self.note_erases();
     }
 

@@ -9,7 +9,9 @@ use super::slc::Slc;
 use super::tear::Tear;
 use super::write::WriteBuffer;
 use super::zone::ZoneBuffer;
-use super::{Counts, Die, FlashDevice, HostInterface, Phases, SLOW, UNIT_BYTES, UNPLACED, unit_of};
+use super::{
+    Counts, Die, FlashDevice, HostInterface, ONE, Phases, SLOW, UNIT_BYTES, UNPLACED, unit_of,
+};
 use crate::bug_injection::InjectedBug;
 use crate::core::{Core, Thread};
 use crate::ftl::{self, Ftl, Shape};
@@ -294,7 +296,16 @@ fn garbage_collection(
     let block_units = u64::from(n.pages_per_block) * program_units(n);
     let map_writes = spec.translation.map_writes_per_page;
     let rows = 1.0 / f64::from(spec.scale);
-    GarbageCollection::new(ftl, map_writes, f64::from(dies) * rows, block_units, is_random, parts)
+    let gc = GarbageCollection::new(
+        ftl,
+        map_writes,
+        f64::from(dies) * rows,
+        block_units,
+        is_random,
+        parts,
+    );
+    let freed_per_write = (spec.translation.freed_per_write * ONE as f64) as i64;
+    GarbageCollection { freed_per_write, ..gc }
 }
 
 /// Creates the device's interface to the host. `thread` is its driver thread if it is a DIMM.

@@ -58,6 +58,7 @@ pub(crate) fn flash() -> Flash {
             map_writes_per_page: 0.0,
             unit_bytes: 4096,
             victim: VictimRule::default(),
+            freed_per_write: 1.0,
             stall: None,
         },
         zones: None,

@@ -174,6 +174,7 @@ pub(crate) fn cell(key: &CellKey, iops: f64, mean_ns: f64) -> Taken {
         reads: (0.0, 0.0),
         writes: (0.0, 0.0),
         peak_bytes_per_s: 0.0,
+        lowest_iops: 0.0,
         variation: 0.0,
         quartiles_ns: (0.0, 0.0),
         least_ns: 0.0,
