@@ -1,5 +1,5 @@
-//! Upper bound of the rate: an io_uring loop that reads at random offsets, without clock, histogram or operation
-//! kinds, but with the set-up of iodyno's own engine.
+//! Measures the upper bound of the rate by an io_uring loop that only reads at random offsets. It sets up its ring as
+//! iodyno's engine does, but has no clock, histogram or operation kinds.
 //!
 //! It runs as a child process (`iodyno-bench bare PATH SIZE DEPTH SECONDS [BATCH]`) and prints `ops seconds
 //! user_seconds system_seconds`.

@@ -1,6 +1,6 @@
-//! Upper bound of the rate of `ram:` targets. Threads copy random blocks of 4 KiB from one region to their own buffer,
-//! prefetch the first cache lines of the next block, and take a timestamp per copy. They have no histogram, operation
-//! kinds or intervals.
+//! Measures the upper bound of the rate of `ram:` targets. Each thread copies random blocks of 4 KiB from a shared
+//! region to its own buffer, prefetches the first cache lines of the next block, and takes a timestamp per copy. It has
+//! no histogram, operation kinds or intervals.
 //!
 //! It runs as a child process (`iodyno-bench bare-ram SIZE THREADS SECONDS [BUFFERS [LINES]]`) and prints `ops seconds
 //! user_seconds system_seconds`. BUFFERS (default 1) are used in turn; LINES (default 8) are prefetched.

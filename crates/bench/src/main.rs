@@ -1,5 +1,6 @@
-//! Compares iodyno with fio, sysbench and a bare io_uring loop, which take turns within one run. Results are medians of
-//! the ratios of neighbouring runs, with their spread, because machines differ and drift.
+//! Compares iodyno with fio, sysbench and a bare io_uring loop. All of them run in each repetition, one after the
+//! other, because machines differ and drift. A result is the median of the repetitions' ratios of two rates, with its
+//! spread.
 //!
 //! `cargo run -p iodyno-bench --release -- [--reps N] [--seconds S] [--only PART] [--out DIR]`
 //!

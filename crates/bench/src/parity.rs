@@ -4,9 +4,9 @@
 //! `cargo run -p iodyno-bench --release -- parity [--rounds N] [--out DIR]`
 //!
 //! Contenders take turns of at least 0.1 s. A figure is the number of bytes read and written per second, comparable
-//! with memory bandwidth: 2 bytes per copied byte, 10 bytes per 8 bytes of data for P and Q of 8 strips, 6 bytes per
-//! updated byte. In the case `memory`, each of ten members has 48 MiB, and strips of 64 KiB are computed one after
-//! the other. In the case `cache`, the same ten strips of 16 KiB are computed repeatedly.
+//! with memory bandwidth. A copy counts 2 bytes per byte, and an update 6. P and Q of 8 strips count 10 bytes per 8
+//! bytes of data. Both cases have ten members. In the case `memory` each has 48 MiB, which is processed in strips of 64
+//! KiB. In the case `cache` each is a single strip of 16 KiB, processed repeatedly.
 
 use crate::bare_ram::map;
 use crate::tables::{Spread, ratio, spread};

@@ -6,9 +6,8 @@
 //!
 //! CPU time and memory are those of the whole process, from `wait4`. A run with next to no operations measures a
 //! contender's start-up, which is subtracted for the rate. `--before` names an iodyno of another build, which takes
-//! turns with this one. MQSim simulates its own default device (512 GB, 8 channels × 4 chips × 2 dies). The device
-//! starts empty, since MQSim's preconditioning did not end within ten minutes; it therefore does no garbage
-//! collection.
+//! turns with this one. MQSim simulates its own default device (512 GB, 8 channels × 4 chips × 2 dies). MQSim's
+//! preconditioning did not end within ten minutes, so its device starts empty and does no garbage collection.
 
 use crate::tables::{Spread, rate, spread};
 use std::fmt::Write as _;

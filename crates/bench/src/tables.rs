@@ -1,4 +1,4 @@
-//! Medians with their spread, and ratios of two contenders from neighbouring runs.
+//! Medians with their spread, and ratios of two contenders' rates in each repetition.
 
 use crate::rival::Figures;
 

@@ -27,8 +27,8 @@ impl File {
         kind(parse(&self.text).ok()?.get("kind")?.get_ref())
     }
 
-    /// Text of the value at a path such as `nand.read`, as written in the file. Of `{ is = VALUE, from = … }`, only
-    /// VALUE. `None` if the key is missing or the file is not TOML.
+    /// Text of the value at a path such as `nand.read`, as written in the file. If the value is
+    /// `{ is = VALUE, from = … }`, returns only VALUE. `None` if the key is missing or the file is not TOML.
     pub fn get(&self, path: &str) -> Option<&str> {
         let root = parse(&self.text).ok()?;
         let (node, rest) = walk(&root, path);

@@ -1,10 +1,10 @@
-//! An error in the text of a file: position, message and remedy. [`Problem`](crate::Problem) renders it with lines of
-//! the file.
+//! An error in the text of a file: position, message and remedy. [`Problem`](crate::Problem) renders it with the
+//! affected lines.
 
 use core::fmt;
 use core::ops::Range;
 
-/// One error in a file's text.
+/// An error in a file's text, such as an unknown key or a violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// Byte range of the error; `0..0` if it concerns the text as a whole.
@@ -23,7 +23,7 @@ impl FileError {
         Self { span, rule: None, message: message.into(), help: None }
     }
 
-    /// Adds a suggested remedy, unless the text is empty.
+    /// Adds a suggested remedy, unless `help` is empty.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into()).filter(|help| !help.is_empty());

@@ -1,5 +1,6 @@
 //! Reads files named by the user or by another file: regular files and pipes, up to a size limit. Reading fails on a
-//! pipe without a writer, on which it might wait forever, and on most devices, whose content might never end.
+//! pipe that no program writes, because it might wait forever. It also fails on most devices, whose content might never
+//! end.
 
 use core::fmt;
 use std::fs::File;
@@ -20,7 +21,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 pub enum InputError {
     /// The operating system failed to open or read the file.
     Io(io::Error),
-    /// The path is not a file or pipe. The text says what it is, such as `a folder`.
+    /// The path is not a file or pipe. The field says what the path is, such as `a folder`.
     Kind(&'static str),
     /// The path is a pipe that no program opened for writing.
     NoWriter,

@@ -1,5 +1,5 @@
-//! Rendering of errors in a file (position, message, remedy). The output looks like rustc's, and uses the same
-//! renderer, on which no other file depends.
+//! Rendering of errors in a file (position, message, remedy). The output looks like rustc's, because rustc uses the
+//! same renderer (`annotate-snippets`). No other module uses the renderer.
 
 use core::fmt;
 use core::ops::Range;
@@ -56,8 +56,8 @@ impl Problem {
         if file.is_named_by_file { problem.withheld() } else { problem }
     }
 
-    /// Replaces position, message and remedy by the line number alone, so that no text of the file is shown. For a
-    /// file named by another file.
+    /// Replaces position, message and remedy by the line number alone, so that no text of the file is shown. Used for
+    /// files that another file, rather than the user, names.
     #[must_use]
     pub fn withheld(self) -> Self {
         let Some((line, _)) = self.line_column() else { return self };

@@ -1,6 +1,5 @@
-//! Reads a table by its schema. Each unknown, missing, misplaced or invalid key is an error at its position. All
-//! other keys become values under their paths, so that rules can check them and all errors of a file are reported
-//! together.
+//! Reads a table by its schema. Each unknown, missing, misplaced or invalid key is an error at its position. The values
+//! of all other keys are stored by path, so that rules can check them, and all errors of a file are reported together.
 
 use core::ops::Range;
 
@@ -20,11 +19,11 @@ use crate::source::{Parameter, Source};
 /// The version of the file format that this program reads and writes.
 pub const SCHEMA: u64 = 1;
 
-/// Reads TOML files by a schema, and collects errors and parameters that state their sources.
+/// Reads TOML files by a schema. Collects all errors, and the parameters whose source the file states.
 #[derive(Debug, Default)]
 pub struct Reader {
     pub errors: Vec<FileError>,
-    /// Parameters that state their sources, in the order of the schema.
+    /// Parameters whose source the file states, in the order of the schema.
     pub parameters: Vec<Parameter>,
     /// Base files from which missing keys are inherited; the first that has the key is used.
     bases: Vec<Record>,
@@ -76,7 +75,7 @@ impl Reader {
         self.refuse(record.place(&path), message, help.unwrap_or_default());
     }
 
-    /// Finishes reading. Returns the parameters that state their sources.
+    /// Finishes reading. Returns the parameters whose source the file states.
     ///
     /// # Errors
     /// All recorded errors, sorted by position.

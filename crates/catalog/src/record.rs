@@ -1,10 +1,11 @@
-//! Values of a TOML table by path, each with its position. An invalid value has only a position, so that rules can
-//! check the rest.
+//! Values of a TOML table by path, each with its position. Of an invalid value only the position is stored, and rules
+//! can still check the other values.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-/// Values of a table, read by a schema, including those of nested tables, under paths such as `nand.read`.
+/// Values of a table that was read by a schema. A value is found by its path, such as `nand.read`; nested tables are
+/// included.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     pub(crate) span: Range<usize>,
@@ -67,18 +68,18 @@ impl Entry {
         }
     }
 
-    /// Record of a table that is an item of an array or has the type [`ValueType::Record`](crate::ValueType::Record);
-    /// `None` for other types.
+    /// Record of this entry, if the entry is a table in an array, or has the type
+    /// [`ValueType::Record`](crate::ValueType::Record). `None` for other types.
     pub fn record(&self) -> Option<&Record> {
         if let Value::Record(record) = &self.value { Some(record) } else { None }
     }
 
-    /// Values of an array, or one value in place of an array; empty for other types.
+    /// Values of an array; a single value where an array is allowed counts as an array of one. Empty for other types.
     pub fn items(&self) -> &[Entry] {
         if let Value::List { items, .. } = &self.value { items } else { &[] }
     }
 
-    /// Whether the file has an array here, although a single value is also allowed.
+    /// Whether the file contains an array here. False for a single value where both are allowed.
     pub fn is_array(&self) -> bool {
         matches!(self.value, Value::List { is_array: true, .. })
     }
@@ -132,7 +133,8 @@ impl Record {
         self.text(path).unwrap_or_default()
     }
 
-    /// Values of the array at a path, or one value in its place; empty if the key is missing or has another type.
+    /// Values of the array at a path; a single value where an array is allowed counts as an array of one. Empty if the
+    /// key is missing or has another type.
     pub fn items(&self, path: &str) -> &[Entry] {
         self.get(path).map_or(&[], Entry::items)
     }
@@ -157,8 +159,8 @@ impl Record {
         self.entries.retain(|path, _| keeps(path));
     }
 
-    /// Byte range of the value at a path; without such a value, that of the innermost array or table that would
-    /// contain it.
+    /// Byte range of the value at a path. If the value is missing, the byte range of the innermost array or table that
+    /// would contain it.
     pub fn place(&self, path: &str) -> Range<usize> {
         if let Some((list, rest)) = path.split_once('[')
             && let Some((index, rest)) = rest.split_once(']')

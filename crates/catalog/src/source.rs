@@ -61,7 +61,7 @@ pub struct Parameter {
     pub text: String,
     /// The rule from which the value follows, in words, such as `per gib 3, at least 100`; `None` for a constant.
     pub rule: Option<String>,
-    /// Type of source from which the value comes.
+    /// Whether the value was published, derived, fitted or assumed.
     pub from: Source,
     /// Details of the source: `Table 4, 4 KiB reads`.
     pub why: String,

@@ -21,7 +21,8 @@ const LOST_MAX: usize = 6;
 /// Maximum number of lines of a checker's output that the text shows for a finding.
 const OUTPUT_LINES_MAX: usize = 5;
 
-/// File system rules, or emulated device, that determine the possible states after a power cut.
+/// Setting of an exploration: the file system rules or emulated device that determine the possible states, and the
+/// system on which the program ran.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Rules of the file system, which decide what may survive a power cut.
@@ -40,9 +41,9 @@ pub struct Outcome {
     pub explored: Explored,
     /// Counts and duration of the program's run.
     pub recorded: Recorded,
-    /// Source of the states: file system rules, or an emulated device.
+    /// File system rules or emulated device that determined the states, and the system on which the program ran.
     pub setting: Setting,
-    /// Whether the checker ever read the file with the program's output before the power cut.
+    /// Whether any run of the checker read the file that contains the program's output up to the power cut.
     pub promises_read: bool,
 }
 

@@ -4,7 +4,7 @@ use crate::hex;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Number of a file, directory or symbolic link in a tree. Never reused, even after a deletion.
+/// Identifies a file, directory or symbolic link in a tree. Never reused, even after a deletion.
 pub type NodeId = u64;
 
 /// A change of a tree. Atomic: it takes effect as a whole or not at all, except [`Change::Write`].

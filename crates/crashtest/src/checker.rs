@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Name of the file with the output of the program under test before the power cut, for the checker to read. The file
-/// is in a folder separate from the state under test.
+/// Name of a file for the checker to read. It contains what the program under test had printed when the power was cut.
+/// The file is in a folder separate from the state under test.
 pub const PROMISE: &str = "acknowledged";
 
 /// A checker that runs an external program on each state.

@@ -15,10 +15,10 @@ const ZERO_BYTES_MAX: u64 = 1 << 31;
 /// Maximum number of machine events until an operation must have completed.
 const EVENTS_MAX: u64 = 10_000_000;
 
-/// Executes the changes and flushes of a log in virtual time, one after another on the only volume of `system`.
-/// Returns the log with an [`Event::Landed`] at each instant at which changes became durable, and without its
-/// flushes. Writes are split into the blocks that the device keeps whole in a power cut, of at least 4 KiB. `seed` seeds
-/// the device's random numbers.
+/// Executes the changes and flushes of a log in virtual time, one after another on the only volume of `system`. In the
+/// returned log, [`Event::Landed`] replaces the flushes: there is one at each instant at which changes became durable.
+/// Writes are split into the blocks that the device writes atomically, or into blocks of 4 KiB if those are smaller.
+/// `seed` seeds the device's random numbers.
 ///
 /// # Errors
 /// The system is not a single device, loses all content when power fails, or is smaller than the log's device; an

@@ -1,5 +1,5 @@
-//! Effects of a recorded run: the parts of its changes that a power cut can keep or lose separately. Each lists the
-//! effects that it requires, and the event that made it durable.
+//! Effects of a recorded run: the parts of its changes that a power cut can keep or lose separately. Each effect lists
+//! the earlier effects that it requires, and the event that made it durable.
 
 use crate::change::{Change, Made, NodeId};
 use crate::history::{Event, History};
@@ -67,7 +67,7 @@ impl Act {
 /// Part of a recorded change that a power cut keeps or loses separately.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// Index in the history of the event that caused the effect.
+    /// Index of the event that caused the effect, in [`History::events`].
     pub event: usize,
     pub act: Act,
     /// Indices of earlier effects without which this one cannot survive a power cut.
@@ -78,15 +78,15 @@ pub struct Effect {
     pub is_given_up: bool,
 }
 
-/// All effects (parts of changes that a power cut keeps or loses separately) of a recorded run, in order. Derived under
-/// the rules of a file system.
+/// All effects of a recorded run, in order. An effect is a part of a change that a power cut keeps or loses separately.
+/// The rules of a file system determine what an effect requires and when it becomes durable.
 #[derive(Clone, Debug)]
 pub struct Effects {
     /// Rules of the file system under which the effects were derived.
     pub rules: Rules,
     pub all: Vec<Effect>,
-    /// The folder before the run, plus all files and directories that the run creates. These have numbers, but no names
-    /// yet.
+    /// The folder before the run. It also contains all files and directories that the run creates, without names: the
+    /// effects add the names.
     pub start: Tree,
 }
 

@@ -1,5 +1,5 @@
-//! Explores the states of a recorded run within a time limit, taking turns between classes of states. A state equal
-//! to one already judged is not checked again.
+//! Explores the states of a recorded run within a time limit: one state of each class in turn. A state equal to one
+//! already judged is not checked again.
 
 use crate::check::{Check, Verdict};
 use crate::history::History;
@@ -26,7 +26,7 @@ pub struct Plan {
     /// A state of the class `subset` loses at most this many effects (parts of file operations), or keeps at most this
     /// many.
     pub bound: usize,
-    /// Unit of atomic writes, bytes; `None`: as in [`Plan::rules`].
+    /// Unit of atomic writes, bytes; `None`: the unit that [`Plan::rules`] states.
     pub atomic_bytes: Option<u32>,
     /// Whether to explore a second power cut during the recovery of each state.
     pub again: bool,
@@ -64,11 +64,11 @@ pub struct Explored {
     /// Judged states from before the program's first output, when nothing was acknowledged. Fields: number of states,
     /// number of wrong states.
     pub before_output: (u64, u64),
-    /// Spot checks of the assumption that states that differ only in unread data have the same verdict. Fields: number
-    /// of checks, number of differing verdicts.
+    /// Spot checks of an assumption: states that differ only in unread data have the same verdict. Fields: number of
+    /// checks, number of differing verdicts.
     pub spot_checks: (u64, u64),
-    /// Smallest wrong states. Per verdict at most [`FINDINGS_MAX`] from after the program's first output, followed by
-    /// as many from before it.
+    /// Smallest wrong states. First those after the program's first output, at most [`FINDINGS_MAX`] per verdict; then
+    /// those before it, with the same limit.
     pub findings: Vec<Finding>,
     /// Wall-clock time of the exploration.
     pub elapsed: Duration,
@@ -414,7 +414,7 @@ impl Progress {
 ///
 /// # Errors
 ///
-/// A name is unknown, or it is [`Class::Model`] and there is no device.
+/// A name is unknown, or names [`Class::Model`] although no emulated device executed the log.
 pub fn classes_named(names: &[String], is_on_device: bool) -> Result<Vec<Class>, String> {
     let known: Vec<Class> =
         CLASSES.into_iter().chain(is_on_device.then_some(Class::Model)).collect();

@@ -33,14 +33,15 @@ pub enum Event {
         offset: u64,
         len_bytes: u64,
     },
-    /// Changes became durable on an emulated device, by a flush or without one.
+    /// Changes became durable on an emulated device. The device may have written them by itself, without a flush.
     Landed {
         /// Indices of the events whose changes became durable.
         changes: Vec<usize>,
     },
     /// A completed sync or syncfs, which makes everything in the folder durable.
     SyncAll,
-    /// Bytes that the program wrote to standard output. Data that they acknowledge must survive a later power cut.
+    /// Bytes that the program wrote to standard output. Data that these bytes acknowledge must survive a later power
+    /// cut.
     Output(#[serde(with = "hex")] Vec<u8>),
 }
 

@@ -32,7 +32,7 @@ pub fn is_log(bytes: &[u8]) -> bool {
 /// zeros. A mark counts as a line of output.
 ///
 /// # Errors
-/// The file is not such a log, or ends within an entry; the message names the entry.
+/// The bytes are not a dm-log-writes log, or end within an entry; the message names the entry.
 pub fn of_bytes(bytes: &[u8], mut start: Tree) -> Result<History, String> {
     if !is_log(bytes) {
         return Err("not a log of dm-log-writes".to_owned());

@@ -18,7 +18,8 @@ pub struct Finding {
     pub name: StateName,
     /// Class of the wrong state before minimisation.
     pub class: &'static str,
-    /// All states of the run that the last power cut interrupts: the program's run, or a recovery.
+    /// All states that the last power cut can leave. The cut interrupts the program's run, or the recovery from an
+    /// earlier cut.
     pub states: Arc<States>,
     /// Effects of file operations that survive the power cut in the minimised state.
     pub choice: Choice,
@@ -29,8 +30,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the program had printed nothing before the cut. Nothing was then acknowledged, and the store may have
-    /// been incomplete because it was still being created.
+    /// Whether the program had printed nothing before the cut. Nothing was then acknowledged, and the program's files
+    /// may have been incomplete because they were still being created.
     #[must_use]
     pub fn is_before_output(&self) -> bool {
         self.acknowledged.is_empty()

@@ -1,7 +1,8 @@
-//! Names of states, which a result prints and `--state` reads: epoch, lost effects, and the torn write.
+//! Names of states, as printed in results and accepted by `--state`: epoch, lost effects of file operations, and the
+//! torn write.
 //!
 //! An epoch is the time between two syncs. An effect is given by its position among the effects that the power cut can
-//! lose.
+//! lose. A unit is a part of a write that is written atomically, such as a page.
 //!
 //! - `12:` loses nothing in epoch 12.
 //! - `12:3,7-9` loses four effects.
@@ -20,9 +21,9 @@ pub struct StateName(pub Vec<CutName>);
 /// The part of a state's name that describes one power cut.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CutName {
-    /// Number of the epoch (time between two syncs) in which power is cut, from 0.
+    /// Index of the epoch (time between two syncs) in which power is cut.
     pub epoch: usize,
-    /// Positions of the lost effects in [`Epoch::open`](crate::Epoch::open), ascending, without that of a torn write.
+    /// Positions of the lost effects in [`Epoch::open`](crate::Epoch::open), ascending. Excludes the torn write.
     pub lost: Vec<usize>,
     /// The torn write; `None` if no write is torn.
     pub torn: Option<Torn>,

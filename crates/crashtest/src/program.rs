@@ -35,7 +35,7 @@ pub struct Program {
     pub environment: Vec<(OsString, OsString)>,
     /// Time after which the program is killed.
     pub time_limit: Duration,
-    /// Flag that, once set, makes the program be killed, as at the time limit.
+    /// When this flag is set, the program is killed, as at the time limit.
     pub stop: Arc<AtomicBool>,
 }
 

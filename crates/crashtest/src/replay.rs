@@ -9,7 +9,7 @@ use crate::name::StateName;
 use crate::tree::Tree;
 use std::io;
 
-/// A state that a power cut can leave, with the output that the program had printed before.
+/// A state that a power cut can leave, with the program's output up to the cut.
 #[derive(Clone, Debug)]
 pub struct Replayed {
     /// Content of the folder after the last power cut.

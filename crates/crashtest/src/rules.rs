@@ -14,7 +14,8 @@ pub struct Rules {
     pub metadata_in_order: bool,
     /// Names that an fsync makes durable.
     pub commit: Commit,
-    /// Writes whose extension of a file survives a crash only together with the written data.
+    /// Writes that keep a file's size consistent with its data: a power cut can't leave the new size without the
+    /// written data.
     pub growth_with_data: Growth,
     /// Part of a file (size, data) that is guaranteed to survive if its rename over another file survives.
     pub replace: Replace,
@@ -22,14 +23,14 @@ pub struct Rules {
     pub atomic_bytes: u32,
 }
 
-/// Writes whose extension of a file survives a crash only together with the written data. An extension by any other
-/// write can survive alone; its data then reads as zeros.
+/// Determines which writes keep a file's size consistent with its data: a power cut can't leave the new size without
+/// the written data. After any other write it can, and the data then reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// No writes: after a power cut, a file can have its new size without the data.
     Never,
-    /// Writes that extend the file beyond its last block. A write that extends the file within that block is not among
-    /// them: ext4 then sets the size at once.
+    /// Writes that extend the file beyond its last block. If a write only extends the file within that block, ext4 sets
+    /// the size at once.
     NewBlocks,
     /// All writes.
     Always,
@@ -51,7 +52,7 @@ pub enum Replace {
 pub enum Commit {
     /// Names in a directory, by an fsync of that directory only, as in POSIX.
     Directory,
-    /// The names of the file and of its parent directories, by a log per fsync (btrfs).
+    /// The names of the file and of its parent directories. Each fsync writes them to a log (btrfs).
     OwnNames,
     /// All metadata up to the file's last metadata change, because all metadata share a journal (ext4, XFS).
     Journal,

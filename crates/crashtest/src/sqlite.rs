@@ -9,8 +9,8 @@ use std::path::Path;
 /// A rejected database: verdict and reason.
 pub type Rejected = (Verdict, String);
 
-/// Checks a database: recovers it, checks its integrity, and with `query` requires each line of `acknowledged` as the
-/// first column of a row.
+/// Checks a database: recovers it and checks its integrity. If `query` is given, the first column of its rows must
+/// contain each line of `acknowledged`.
 ///
 /// # Errors
 /// The database is rejected.

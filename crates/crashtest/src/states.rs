@@ -18,8 +18,8 @@ pub enum Class {
     OneAlone,
     /// One write is torn. Of the effects of other file operations, either all survive, or only those before the write.
     Torn,
-    /// All effects of file operations survive except a few, or only a few survive. [`Plan::bound`](crate::Plan::bound)
-    /// is the maximum of these few.
+    /// All effects of file operations survive except at most [`Plan::bound`](crate::Plan::bound), or at most this many
+    /// survive.
     Subset,
     /// An emulated device decides: only effects of file operations that became durable on it before the cut survive.
     Model,
@@ -49,7 +49,7 @@ impl Class {
 pub struct StateId {
     /// Pattern by which effects survive.
     pub class: Class,
-    /// Number of the epoch (time between two syncs) in which power is cut, from 0.
+    /// Index of the epoch (time between two syncs) in which power is cut.
     pub epoch: usize,
     /// Number of the state within its class and epoch, from 0.
     pub number: u64,
@@ -74,7 +74,7 @@ pub struct Choice {
     pub torn: Option<Torn>,
 }
 
-/// The part of a write that survives.
+/// A torn write, and which of its units survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Torn {
     /// Position of the write in [`Epoch::open`].
@@ -91,7 +91,8 @@ pub struct Torn {
 pub struct States {
     history: Arc<History>,
     effects: Effects,
-    /// Epochs of the run, in order.
+    /// Epochs in the order of time. Each ends at an event that makes effects of file operations durable, or at the end
+    /// of the run.
     pub epochs: Vec<Epoch>,
     /// Maximum number of effects that a state of the class `subset` loses or keeps.
     bound: usize,
@@ -333,8 +334,8 @@ impl States {
         unreachable!("the number is below the count")
     }
 
-    /// Folder contents at the start of every 16th epoch, from which [`States::tree_on`] builds the others. Each has all
-    /// changes before the first one that a power cut in the epoch can lose.
+    /// For every 16th epoch, builds the folder before the first change that a power cut in the epoch can lose.
+    /// [`States::tree_on`] derives all other folders from these.
     #[must_use]
     pub fn bases(&self) -> Vec<Tree> {
         let mut tree = self.effects.start.clone();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// Number of the top directory in every tree.
+/// Node id of the top directory in every tree.
 pub const ROOT: NodeId = 1;
 /// Size of a page, bytes. Files consist of pages; a missing page reads as zeros.
 pub const PAGE_BYTES: usize = 4096;
@@ -84,7 +84,7 @@ impl Node {
         Self { mode, kind: Kind::Directory(BTreeMap::new()) }
     }
 
-    /// Creates a symbolic link to `path`.
+    /// Creates a symbolic link to `path`, with the permissions 0777.
     #[must_use]
     pub fn symlink(path: &[u8]) -> Self {
         Self { mode: 0o777, kind: Kind::Symlink(path.to_vec()) }
@@ -104,19 +104,19 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Node with this number; `None` if there is none.
+    /// Returns a node by its id; `None` if no such node exists.
     #[must_use]
     pub fn node(&self, node: NodeId) -> Option<&Node> {
         self.nodes.get(&node).map(|node| &**node)
     }
 
-    /// Largest node number in use.
+    /// Largest node id in use.
     #[must_use]
     pub fn last_node(&self) -> NodeId {
         self.nodes.last_key_value().map_or(ROOT, |(node, _)| *node)
     }
 
-    /// Number of the node with a name in a directory; `None` if the name is free or `directory` is not a directory.
+    /// Id of the node that has a name in a directory; `None` if the name is free or `directory` is not a directory.
     #[must_use]
     pub fn lookup(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         match &self.node(directory)?.kind {
@@ -268,8 +268,8 @@ impl Tree {
         }
     }
 
-    /// Hash of all that a program can see below the top directory: names, permissions, links and file contents. Node
-    /// numbers count only where two names share a node.
+    /// Hash of all that a program can see below the top directory: names, permissions, links and file contents. It
+    /// ignores node ids, but includes which names share a node.
     #[must_use]
     pub fn content_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -312,7 +312,7 @@ impl Tree {
         }
     }
 
-    /// Numbers of all nodes that the top directory reaches.
+    /// Ids of all nodes that the top directory reaches.
     #[must_use]
     pub fn reachable(&self) -> BTreeSet<NodeId> {
         let mut reached = BTreeSet::new();

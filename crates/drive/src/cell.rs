@@ -1,5 +1,5 @@
-//! One cell, from plan to result: starts the workers at the same instant, collects their intervals while they run,
-//! and ends those that hang. `gather` assembles the results.
+//! Runs one measurement (a cell): starts the workers at the same instant, collects their intervals while they run, and
+//! ends those that hang. `gather` assembles the results.
 
 use crate::clock::Clock;
 use crate::early_end::EarlyEnd;

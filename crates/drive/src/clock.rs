@@ -2,8 +2,9 @@
 //!
 //! If the kernel trusts the time stamp counter of an x86-64 processor (its clock source is `tsc`), a timestamp is one
 //! `rdtsc` and one multiplication (about 10 ns in a virtual machine). Otherwise, or on request, it is
-//! `clock_gettime(CLOCK_MONOTONIC)` (about 25 ns). The counter is calibrated against CLOCK_MONOTONIC once. Each cell
-//! compares the two over its whole length ([`Clock::error_ppm`]), which exposes a bad calibration.
+//! `clock_gettime(CLOCK_MONOTONIC)` (about 25 ns). The counter is calibrated against CLOCK_MONOTONIC once. A bad
+//! calibration is detected: each measurement compares the counter with CLOCK_MONOTONIC from its start to its end
+//! ([`Clock::error_ppm`]).
 
 use std::sync::OnceLock;
 
@@ -135,8 +136,8 @@ impl Clock {
         }
     }
 
-    /// Rate error of this clock relative to the system's, from two simultaneous readings of both, in parts per
-    /// million.
+    /// Rate error of this clock relative to the system's, in parts per million, between two times. At each of them both
+    /// clocks were read simultaneously.
     pub fn error_ppm(from: ClockPair, to: ClockPair) -> f64 {
         let ours = (to.own_ns - from.own_ns) as f64;
         let system = (to.system_ns - from.system_ns) as f64;

@@ -1,5 +1,5 @@
-//! Decides when the workloads of a cell end before their limits: in a steady state, as with fio's `steadystate`, or
-//! when another workload ends. The workers and the event loop carry out the decision.
+//! Decides when the workloads of a measurement end before their limits: in a steady state, as with fio's `steadystate`,
+//! or when another workload ends. The workers and the event loop carry out the decision.
 
 use crate::plan::CellPlan;
 use iodyno_measure::statistics::steps::{Excursion, Step, Steps};

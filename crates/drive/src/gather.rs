@@ -1,4 +1,5 @@
-//! Collects the workers' measurements in cells, one per target: intervals during the run, reports at the end.
+//! Collects what the workers measure, in one result ([`Cell`]) per target: intervals during the run, reports at the
+//! end.
 
 use crate::engine::EngineKind;
 use crate::plan::{CellPlan, DriveError, Observer, Progress, active_range, blocks, offered_iops};

@@ -1,5 +1,5 @@
-//! The operations that one worker has in flight, in real and in virtual time. Each has a slot from submission to
-//! completion; the slot's index is the number of its buffer.
+//! The operations that one worker has in flight, in real and in virtual time. Each operation has a slot from submission
+//! to completion, and uses the buffer with the slot's index.
 
 use iodyno_measure::Ended;
 use iodyno_units::Op;

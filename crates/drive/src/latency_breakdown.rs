@@ -5,8 +5,8 @@
 //!
 //! Two phases are measured. *Submission* is the first part of the latency, until the call that submitted the batch
 //! returned (fio's `slat`; for a read from the page cache, this is the whole latency). *Reaping* follows the latency:
-//! from the instant when the worker saw the completion until it was counted and its buffer was free again. Only engines
-//! that submit separately from executing have both.
+//! from the instant when the worker saw the completion until it was counted and its buffer was free again. Both are
+//! measured only on engines that submit an operation separately from executing it.
 
 use iodyno_measure::{Spent, SpentOf};
 use iodyno_units::rng::{Generator, below, stream};

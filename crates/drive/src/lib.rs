@@ -5,8 +5,8 @@
 //! recorder. Workers share only a stop flag, an error count and, where requested, a sequential cursor or a map of
 //! verified content.
 //!
-//! **Invariant:** between two interval hand-overs, the hot path does not allocate, lock, log or format. This crate
-//! never opens a target; the crate `targets` does.
+//! **Invariant:** the hot path does not allocate, lock, log or format, except when a worker sends the results of an
+//! interval to the coordinator. This crate never opens a target; the crate `targets` does.
 
 mod cell;
 pub mod clock;

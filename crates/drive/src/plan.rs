@@ -24,10 +24,10 @@ pub struct TargetPlan {
     pub align_bytes: u32,
     /// Map of the target's verifiable content; `None` if content is not verifiable, or no data is transferred.
     pub verify: Option<Arc<VerifyMap>>,
-    /// Workload on this target, as an index in [`CellSpec::beside`]; `None` for the cell's main workload. A target with
-    /// several simultaneous workloads has one entry for each.
+    /// Index in [`CellSpec::beside`] of the workload that runs on this target; `None`: the cell's main workload. A
+    /// target with several simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
-    /// Number of the target in the cell, from 0; equal in all entries for one target.
+    /// Index of the target in the cell, from 0; equal in all entries for one target.
     pub number: u32,
 }
 
@@ -72,14 +72,15 @@ pub struct CellPlan {
     /// Number of times that the workloads write the capacity of emulated flash devices before the cell, in no
     /// simulated time (`model/aging.rs`); 0: the devices are not aged.
     pub aged_passes: f64,
-    /// k, where one in k logical pages of each emulated flash device is in its map, 1 to 2^20; `None`: chosen by the
-    /// device's size. A small map is created in less time, and represents garbage collection less well.
+    /// The map of each emulated flash device contains one in `represent` of the device's logical pages; 1 to 2^20.
+    /// `None`: chosen by the device's size. A smaller map is created in less time, but represents garbage collection
+    /// less well.
     pub represent: Option<u32>,
     /// Timeout for a worker's final flush, ns. An allowance for writing the worker's bytes is added.
     pub flush_ns: u64,
 }
 
-/// Agreement among the processes that run a cell on its start time.
+/// Lets the processes that run the same cell agree on a common start time.
 pub trait StartTogether: core::fmt::Debug + Send + Sync {
     /// Reports that this process's workers are ready, and waits for other processes. Returns the start time by
     /// CLOCK_MONOTONIC, ns; `None` if another process's workers are not ready, so that the cell does not start.
@@ -93,7 +94,8 @@ impl CellPlan {
     /// Default of `flush_ns`, ns. Exceeds the kernel's timeout for a device command.
     pub const FLUSH_NS: u64 = 120_000_000_000;
 
-    /// Workload and settings of the cell on the target with this index: its main workload or a background workload.
+    /// Workload and settings for the target with this index: those of the cell's main workload, or of a background
+    /// workload.
     pub fn cell_on(&self, target: usize) -> &CellSpec {
         let beside = self.targets.get(target).and_then(|target| target.beside);
         beside.map_or(&self.cell, |beside| &self.cell.beside[beside])

@@ -1,5 +1,5 @@
-//! Counts completions by interval, and hands each finished interval over. Between two hand-overs
-//! nothing is allocated, locked or sent.
+//! Counts a worker's completions by interval, and sends each finished interval to the coordinator. Between two of these
+//! messages nothing is allocated, locked or sent.
 
 use crate::cpu::RunDelayReader;
 use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, RunDelay, StampQuality};

@@ -1,5 +1,5 @@
 //! Positions of sequential cursors, kept from one cell to the next. The samples of a series thus form one long pass
-//! through the range, instead of each starting at its beginning.
+//! through the range, instead of each starting at the beginning of the range.
 
 use iodyno_workload::Stream;
 use std::collections::BTreeMap;

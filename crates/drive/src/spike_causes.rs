@@ -1,5 +1,5 @@
-//! Finds the cause of delayed messages of a log on emulated storage, for each interval. In real time, this machine may
-//! be the cause.
+//! Finds out, for each interval, why messages of a log on emulated storage were delayed. If the emulation runs in real
+//! time, the reason may be that this machine was too slow.
 
 use crate::engine::{EngineKind, Medium};
 use crate::plan::CellPlan;

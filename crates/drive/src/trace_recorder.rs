@@ -1,5 +1,5 @@
-//! Records the operations of a cell, as they are issued and as they complete, for a trace: a source that wraps
-//! another source and notes its operations. Cells that are not recorded don't use it.
+//! Records a trace of a measurement: the start and the completion of each operation. The recorder is a source that
+//! wraps another source. It is not used without recording.
 
 use crate::clock::Clock;
 use iodyno_units::Op;

@@ -1,5 +1,5 @@
-//! Verified content across many workers: a map knows, for each unit of the target, the write whose data it holds, and
-//! keeps conflicting operations from being in flight on the same unit.
+//! Verifies content that many workers write. A map records, for each unit of the target, the write whose data the unit
+//! contains. The map also prevents conflicting operations from being in flight on the same unit.
 //!
 //! The workers of a target and the cells of a run share the map. A write claims its units exclusively; a read may share
 //! units with other reads. A worker that can't claim an operation's units does not wait: it draws the next operation
@@ -275,8 +275,8 @@ impl VerifyMap {
         }
     }
 
-    /// Map of the target's present content, for later runs. `all_durable`: a final flush succeeded and nothing
-    /// failed before. Must not be called while operations are in flight.
+    /// Map of the target's present content, for later runs. `all_durable`: whether a final flush succeeded and no
+    /// earlier operation failed. Must not be called while operations are in flight.
     pub fn written(&self, all_durable: bool) -> Written {
         let before = self.before.as_deref();
         // A unit may or may not hold a write that never completed.

@@ -1,8 +1,8 @@
 //! A server with reservations: serves one request at a time, and gives each the earliest gap that is long enough.
 //!
-//! A [`Server`](crate::server::Server) serves requests in the order of its calls. That does not suit the memory bus:
-//! a core that submits 30 operations at one instant reserves the bus at once for 30 consecutive copies. A copy by
-//! another core at that instant would wait for all of them; here it fills a gap between the reservations.
+//! A [`Server`](crate::server::Server) serves requests in the order in which they are made. That does not suit the
+//! memory bus: a core that submits 30 operations at one instant reserves the bus at once for 30 consecutive copies. A
+//! copy by another core at that instant would wait for all of them; here it fills a gap between the reservations.
 
 use crate::server::{passed_ns, ticks, whole_ns};
 use std::collections::VecDeque;

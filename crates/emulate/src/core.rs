@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 pub(crate) struct Thread {
     /// Index of the thread's core among all cores of the host.
     pub core: usize,
-    /// Number of the CPU socket on which the thread runs, from 0.
+    /// Index of the CPU socket on which the thread runs.
     pub socket: u32,
     /// Interval between polls of a device, ns; 0: continuous.
     pub poll_ns: u64,

@@ -14,17 +14,17 @@ pub enum Item {
         /// Number of the page in the file, from 0.
         number: u64,
     },
-    /// Content of a page and of all later pages of a file. Only overwritten, by a change of size or for a new file;
-    /// reads pass each page separately.
+    /// Content of a page and of all later pages of a file. Passed when a new file or a change of size overwrites them.
+    /// Reads pass each page as [`Self::Page`].
     PagesFrom {
         /// File that contains the pages.
         node: NodeId,
         /// Number of the first page in the file, from 0.
         number: u64,
     },
-    /// Size of the file with this number.
+    /// Size of the file with this id.
     Size(NodeId),
-    /// Permissions of the file or directory with this number.
+    /// Permissions of the file or directory with this id.
     Mode(NodeId),
     /// Result of looking up a name in a directory: a node, or that the name is free.
     Name {
@@ -58,7 +58,7 @@ pub enum Access {
 /// | attributes (stat, and the result of each operation that returns a node) | `Size` (of a file) and `Mode` read |
 /// | list of a directory; rmdir and replacement of a directory | `Names` read |
 /// | create, mkdir, symlink, link, unlink, rmdir, rename | each `Name` overwritten, after the lookup that read it |
-/// | create, mkdir, symlink | also, of the new node, `Mode`, and `Size` and `PagesFrom` 0, or `Names`, overwritten |
+/// | create, mkdir, symlink | also overwritten: the new node's `Mode`; a file's `Size` and `PagesFrom` 0; a directory's `Names` |
 /// | read | `Size` read, then each `Page` below the size |
 /// | write | `Size` read; a `Page` whose visible bytes are all replaced is overwritten, else read |
 /// | truncation to nothing | `Size` and `PagesFrom` 0 overwritten |

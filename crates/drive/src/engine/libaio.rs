@@ -1,7 +1,7 @@
 //! Linux native asynchronous I/O by raw system calls. Serves hosts and containers where io_uring is disabled, and
 //! targets whose io_uring requests the kernel would hand to worker threads.
 //!
-//! Completions are read, without a system call, from the ring that the kernel maps for the context. The ring's magic
+//! Completions are read without a system call, from a ring that the kernel maps into the process. The ring's magic
 //! number is checked; its layout has been stable since Linux 2.6.
 
 use super::{About, Engine, Facts, FileMedium, Seat, Wait, range_ops};

@@ -13,7 +13,6 @@ use std::sync::Arc;
 /// An open file or device for use by an engine. The crate `targets` opens it; engines never do.
 #[derive(Clone, Debug)]
 pub struct FileMedium {
-    /// Descriptor of the open file or device.
     pub fd: Arc<OwnedFd>,
     /// Length of the addressable part of the file or device, bytes.
     pub capacity_bytes: u64,
@@ -27,8 +26,8 @@ pub struct FileMedium {
     pub uncached: bool,
     /// True if the descriptor is open for reading and writing, false if for reading only.
     pub writable: bool,
-    /// NVMe namespace to send commands to, bypassing the block layer; `fd` is then its block device. `None`
-    /// without passthrough.
+    /// NVMe namespace to which commands are sent directly, bypassing the block layer; `fd` is then the namespace's
+    /// block device. `None` without passthrough.
     pub passthrough: Option<NvmeNamespace>,
     /// Engine that executes operations on the file; chosen by [`Medium::set_engine`].
     pub engine: FileEngine,
@@ -63,14 +62,14 @@ pub enum Medium {
     Ram(Arc<Region>),
     /// No storage; the value is the nominal size, bytes.
     Null(u64),
-    /// A volume of an emulated system in virtual time. All targets of a cell are volumes of one emulated machine,
-    /// because they share some of its components and so affect each other.
+    /// A volume of an emulated system in virtual time. All targets of a measurement are volumes of one emulated
+    /// machine: they share components such as processors, and so affect each other.
     Model {
         system: Arc<System>,
         /// Number of the volume within the system.
         volume: u32,
     },
-    /// A volume of a machine emulated in real time. All targets of a cell are volumes of the same machine.
+    /// A volume of a machine emulated in real time. All targets of a measurement are volumes of the same machine.
     Live {
         /// The running emulated machine.
         live: Arc<Live<CompletionHandle>>,
@@ -128,7 +127,7 @@ impl Medium {
         if let Self::File(file) = self { Some(file) } else { None }
     }
 
-    /// Number of the volume within an emulated system in virtual time; `None` for other media.
+    /// Index of the volume within an emulated system in virtual time; `None` for other media.
     pub fn model_volume(&self) -> Option<u32> {
         if let Self::Model { volume, .. } = self { Some(*volume) } else { None }
     }

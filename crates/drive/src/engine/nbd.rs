@@ -1,8 +1,8 @@
 //! An export of an NBD server: each worker has its own connection, with up to its queue depth of requests in flight.
 //! The worker waits in the kernel, as with the engines for files.
 //!
-//! A broken connection ends its target, but keeps the results: operations in flight fail as on a
-//! removed device, and only the next iteration reports the error.
+//! A broken connection ends the measurement on all targets, but the results are kept. The operations in flight fail as
+//! on a removed device. Only the next call of `turn` returns the error.
 
 use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::Buffers;

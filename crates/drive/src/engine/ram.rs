@@ -1,6 +1,6 @@
 //! The in-process RAM disk: an operation copies between a region of memory and the operation's buffer, in the thread
-//! that submits it. It scales with threads. With a queue depth above 1 the next address is known early, so the first
-//! cache lines of the next block are prefetched during the present copy.
+//! that submits the operation. The rate grows with the number of threads. With a queue depth above 1 the next address
+//! is known early, so the first cache lines of the next block are prefetched during the present copy.
 
 use super::{About, Engine, Facts, Seat, Wait};
 use crate::memory::{Buffers, Region};

@@ -1,5 +1,5 @@
-//! Flush, trim and write-zeroes as blocking system calls: always used by psync and mmap, and by the
-//! asynchronous engines for operations without an asynchronous form.
+//! Flush, trim and write-zeroes as blocking system calls. psync and mmap always use them. The asynchronous engines use
+//! them for operations without an asynchronous form.
 
 use super::{FileMedium, negative_errno};
 use iodyno_units::{Op, OpKind};

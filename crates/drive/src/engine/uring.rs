@@ -1,5 +1,5 @@
-//! io_uring, set up like the fastest generators (one ring per thread, registered file, buffers and ring, deferred task
-//! work, one system call that both submits and waits). Each optional part is dropped individually if the kernel
+//! io_uring, set up as the fastest load generators do (one ring per thread, registered file, buffers and ring, deferred
+//! task work, one system call that both submits and waits). Each optional part is dropped individually if the kernel
 //! refuses it; the results list the parts in effect.
 
 use super::{About, Engine, EngineOptions, FileMedium, Seat, Wait, range_ops};
@@ -272,7 +272,7 @@ on_file!(types::Fd);
 pub enum NoRequest {
     /// The operation fails with this negative error number.
     Failed(i32),
-    /// The operation has no asynchronous form. The next iteration executes it synchronously.
+    /// The operation has no asynchronous form, so the engine executes it synchronously.
     Blocking,
 }
 

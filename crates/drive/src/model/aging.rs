@@ -1,9 +1,9 @@
-//! Aging of emulated flash devices before a cell: the cell's own workloads write to the devices' flash translation map,
-//! in no simulated time, until they have written the capacity a given number of times. Needed for workloads whose
-//! steady state has no closed form: skewed or zoned writes, and data that is never rewritten.
+//! Aging of emulated flash devices before a measurement: the workloads to be measured write to the devices' flash
+//! translation map, in no simulated time, until they have written the capacity a given number of times. Needed for
+//! workloads whose steady state has no closed form: skewed or zoned writes, and data that is never rewritten.
 //!
-//! Aging takes its operations from the workers' sources; the cell then continues with the next ones. Workers in open
-//! loop take no part.
+//! Aging takes its operations from the workers' sources; the measurement then continues with the sources' next
+//! operations. Workers in open loop take no part.
 
 use super::worker::Worker;
 use crate::plan::{CellPlan, DriveError};

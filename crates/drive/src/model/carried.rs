@@ -1,5 +1,5 @@
-//! A machine that continues from cell to cell: its devices keep the state in which the previous
-//! cell left them.
+//! An emulated machine for a sequence of measurements (cells). Its devices keep the state in which the previous
+//! measurement left them.
 
 use super::one_system;
 use crate::plan::{CellPlan, DriveError};
@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// has only a sample of the pages.
 const AGED_EXACTLY_BYTES_MAX: u64 = 16 << 30;
 
-/// An emulated machine that runs a sequence of cells, keeping its state and time from one to the next.
+/// An emulated machine that runs a sequence of measurements (cells). Its state and virtual time continue from one to
+/// the next.
 #[derive(Debug)]
 pub struct Carried {
     pub(super) machine: Machine,

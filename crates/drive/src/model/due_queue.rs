@@ -1,8 +1,8 @@
 //! Priority queue of the times at which workers are due to issue their next operations.
 //!
 //! A winner tree: the leaves are the workers, and each node above holds the earlier of its two children. Reading the
-//! first is one load; a change propagates up one path and stops where nothing changes. Among workers that are due at
-//! the same time the one with the lowest number is first, so the order is deterministic.
+//! earliest time is one load. A change propagates up one path, and stops where nothing changes. Among workers that are
+//! due at the same time the one with the lowest number is first, so the order is deterministic.
 
 /// Due time of a worker that has nothing to do until a completion.
 pub(super) const NEVER: u64 = u64::MAX;

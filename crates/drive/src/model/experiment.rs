@@ -40,7 +40,7 @@ impl CellPlan {
     }
 
     /// Adds a warm-up of at most [`Self::WARM_UP_EVENTS_MAX`] events, so that the cell starts in its workload's steady
-    /// state. Does nothing if a target is a real or a fresh device.
+    /// state. No warm-up is made if a target is a real device, or an emulated device that was never written.
     #[must_use]
     pub fn warmed_up(self) -> Self {
         let is_used = |target: &TargetPlan| match &target.medium {
@@ -55,7 +55,7 @@ impl CellPlan {
 }
 
 impl Modelled {
-    /// Merges the cells of all volumes into one.
+    /// Merges the results of all volumes into one.
     ///
     /// # Panics
     /// If there is no cell.

@@ -1,5 +1,5 @@
-//! A fork of an event loop: a clone of its machine and its workers, made before any window has begun, from which
-//! another cell continues.
+//! A fork of an event loop: a clone of its machine and its workers. It is made before any measured window has begun,
+//! and another measurement continues from it.
 
 use super::due_queue::DueQueue;
 use super::worker::Worker;

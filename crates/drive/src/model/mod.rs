@@ -1,19 +1,20 @@
-//! A cell on emulated storage, in virtual time: one thread runs all workers of all targets on one machine. Virtual time
-//! jumps to the next completion, or to the next time at which a worker is due, whichever is earlier.
+//! A measurement (cell) on emulated storage, in virtual time: one thread runs all workers of all targets on one
+//! machine. Virtual time jumps to the next completion, or to the next time at which a worker is due, whichever is
+//! earlier.
 //!
 //! Sources, recorders and the resulting cells are those of real targets. The differences:
 //!
 //! * Workers of a target share one recorder, since they never record at the same time.
-//! * The machine reports when an operation was handed over. That may be later than its submission, because the
+//! * The machine reports when it accepted an operation. That may be later than the submission, because the load
 //!   generator's core is part of the emulated host and may be busy.
 //! * Each completion is recorded when it occurs, so timestamps are exact.
 //! * No bytes move, so nothing is verified. The CPU time of the simulation is not a result of the cell.
 //! * Each target has its own random streams, derived from the run's seed. With equal streams, all targets would get the
 //!   same operations at the same instants of virtual time.
-//! * Operations in flight at the end of the window belong to no cell; a machine that continues in another cell finishes
+//! * Operations in flight at the end of the window are not counted. A machine that continues in another cell finishes
 //!   them first.
 //! * A cell may end before its time limit, once its results are shown to be steady (`settle.rs`). Its window then has
-//!   the elapsed length, and a fact states the early end.
+//!   the elapsed length, and its results state the early end.
 
 mod aging;
 mod carried;
@@ -77,7 +78,7 @@ pub struct Modelled {
     pub machine: Machine,
     /// Activity of the machine's components in the measured window.
     pub usage: Snapshot,
-    /// Number of completed operations, including failed ones and the ramp.
+    /// Number of completed operations, including failed ones and those in the ramp.
     pub completions: u64,
     /// CPU time of this thread for the simulation, ns. Excludes the creation of the machine.
     pub cpu_ns: u64,

@@ -1,5 +1,5 @@
-//! Stores the emulated machine's measurements in a volume's cell: time of I/Os in each phase, and utilisation of each
-//! component.
+//! Adds the emulated machine's own measurements to the results of a volume: the time that I/Os spent in each phase, and
+//! the utilisation of each component.
 
 use iodyno_emulate::usage::{Of, Snapshot};
 use iodyno_measure::{Busy, Cell, Spent, SpentOf};

@@ -1,5 +1,6 @@
-//! Runs a cell from a clone of its pilot's machine. If the cell and its pilot begin with the same operations, the
-//! machine and its workers are cloned before the pilot deviates, and the cell continues from the clone.
+//! Runs a pilot (a short measurement), then the measurement that is planned from the pilot's results. If both begin
+//! with the same operations, these are simulated only once: the machine and its workers are cloned before the pilot
+//! deviates, and the second measurement continues from the clone.
 
 use super::fork::{Fork, Forking};
 use super::{Carried, Crew, Modelled, drive_model, new_workers, run_workers, seed_of};

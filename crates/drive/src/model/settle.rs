@@ -1,15 +1,16 @@
 //! Early end of a cell in virtual time: it may end before its time limit once its measurements are shown to be steady
 //! and precise enough.
 //!
-//! The window is divided into batches of equal length, each with its number of operations and the sum of their
-//! latencies, over all targets. Checks are made at `batches_min` batches and at 1.5, 2, 3, 4, 6, … times that window.
-//! At 2, 4, 8, … times, pairs of batches are merged, so the number of batches and the cost stay small. Few checks also
-//! make it unlikely that a random walk seems precise at one of them; the tests measure the remaining risk.
+//! The window is divided into batches of equal length. For each batch, the number of operations on all targets and the
+//! sum of their latencies are known. The first check is made after `batches_min` batches, the next ones when the window
+//! is 1.5, 2, 3, 4, 6, … times as long. At 2, 4, 8, … times, pairs of batches are merged, so the number of batches and
+//! the cost stay small. Few checks also make it unlikely that a random walk seems precise at one of them; the tests
+//! measure the remaining risk.
 //!
 //! The cell may end if both the rate and the mean latency meet these conditions:
 //!
-//! * The 95 % confidence interval of the mean, by batch means ([`batch`]), has at most the requested half width, a
-//!   fraction of the mean, and the batch means are independent.
+//! * The 95 % confidence interval of the mean, by batch means ([`batch`]), is narrow enough: its half width is at most
+//!   the requested fraction of the mean. The batch means are independent.
 //! * The trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that fraction.
 //! * The level has no break.
 //! * An oscillation, if any, was observed for ten periods.

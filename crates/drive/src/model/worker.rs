@@ -15,7 +15,7 @@ pub(super) struct Worker<S: Source> {
     /// Index of the target whose results count the worker's operations.
     pub(super) target: usize,
     pub(super) volume: u32,
-    /// Number that the emulated machine uses for the worker.
+    /// Number of the worker in the emulated machine, from `Machine::add_worker`.
     machine_number: u32,
     /// Upper half of the tokens of the worker's operations. The lower half is the operation's index among those
     /// in flight.
@@ -54,7 +54,7 @@ pub(super) struct At {
     /// Index of the target in the cell's plan.
     pub target: usize,
     pub volume: u32,
-    /// Number that the emulated machine uses for the worker.
+    /// Number of the worker in the emulated machine, from `Machine::add_worker`.
     pub machine_number: u32,
 }
 

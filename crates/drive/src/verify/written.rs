@@ -1,4 +1,5 @@
-//! Map of the latest write to each unit of a target, which one run passes on to the next, and its encoding as bytes.
+//! Map of the latest write to each unit of a target, and the map's encoding as bytes. One run passes the map on to the
+//! next.
 //!
 //! The bytes are compressed by zlib; if there are more than 4 MiB, each 4 MiB separately. Integers are little-endian.
 //! Uncompressed, the map consists of:
@@ -13,8 +14,8 @@
 //! 8. a column of acknowledged writes;
 //! 9. a column of durable writes, if different.
 //!
-//! A column begins with the writer of each unit (1 byte each: its number from 1, or 0 for unknown). The lowest bytes of
-//! all generations follow, then all second, third and fourth bytes.
+//! A column begins with the writer of each unit, 1 byte each: the writer's place in the list of stamps, from 1, or 0
+//! for unknown. The lowest bytes of all generations follow, then all second, third and fourth bytes.
 
 use iodyno_units::verifiable::WriteId;
 

@@ -1,8 +1,8 @@
 //! Content of the units in a RAID adapter's write cache, if the emulation stores content. The devices store the
 //! content of all other units.
 //!
-//! If the caller of the library stores the bytes, it keeps a separate store for each volume's cache. The cache itself
-//! then stores no values: bytes have a name ([`ContentEvent`]) only while an operation is in progress.
+//! If the caller of the library stores the bytes, the caller keeps a separate store for each volume's cache, and the
+//! emulated cache stores no values. Bytes are then named ([`ContentEvent`]) only while an operation is in progress.
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;

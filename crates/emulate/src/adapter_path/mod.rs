@@ -8,9 +8,9 @@
 //!                                └ later: array ─▶ processor, drawer ─▶ device
 //! ```
 //!
-//! A host sends each operation to the adapter that serves the volume or, with host paths to both adapters, every second
-//! one to the partner, which forwards it. An adapter completes trims itself and doesn't pass them on. The cache holds
-//! units of 4 KiB: a partial write of a unit that is not cached reads the unit first (a fill).
+//! A host sends operations to the adapter that serves the volume. A host with paths to both adapters sends every second
+//! operation to the partner, which forwards it. An adapter completes trims itself and doesn't pass them on. The cache
+//! holds units of 4 KiB: a partial write of a unit that is not cached reads the unit first (a fill).
 //!
 //! | module | what it holds |
 //! |---|---|

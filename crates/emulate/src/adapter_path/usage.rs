@@ -1,4 +1,4 @@
-//! Usage of adapters: their busy times, and phase times of a path's operations.
+//! Usage of adapters: how long each was busy, and how long a path's operations spent in each phase.
 
 use super::AdapterPath;
 use crate::core::Core;

@@ -32,7 +32,7 @@ pub struct AdapterState {
     pub battery_failed: bool,
     /// Indices of the volumes that this adapter serves now.
     pub volumes: Vec<u32>,
-    /// Indices of the volumes that are optimized on this adapter.
+    /// Indices of the volumes for which this adapter is the optimized path (as in ALUA).
     pub optimized: Vec<u32>,
 }
 

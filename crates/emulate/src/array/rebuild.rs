@@ -1,9 +1,9 @@
 //! Schedules the restoration of rows: rebuilds of members and scrubs of all stripes. A spare, if available, replaces
 //! a lost member.
 //!
-//! A rebuild writes a member from its first sector to its last at a set rate. The member gets all writes from the
-//! beginning, but is read only up to the cursor. A power cut resets the cursor to its position at the last flush. At
-//! the end a flush makes the member's data durable.
+//! A rebuild writes a member from its first sector to its last at a set rate. During the rebuild, the member gets all
+//! writes of the host; reads only use the part before the cursor. A power cut resets the cursor to its position at the
+//! last flush. At the end a flush makes the member's data durable.
 
 use super::{Array, Purpose};
 use crate::core::Core;

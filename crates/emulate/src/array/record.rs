@@ -2,8 +2,8 @@
 //! differ. It is stored on the members, like md's write-intent bitmap, but its updates take no time. It exists only
 //! if the emulation stores content.
 //!
-//! A row enters the record before it is written. It leaves the record when a flush that began after the row's last
-//! write succeeds, or when a FUA write of the row ends.
+//! A row enters the record before it is written. It leaves the record when a flush succeeds, if the flush began after
+//! the row's last write. It also leaves when the FUA write ends for which it entered.
 //!
 //! A journal in non-volatile memory also stores the written values, which are written again when the power returns.
 //! Its size is unlimited.

@@ -10,7 +10,7 @@ impl System {
     /// to the sockets in turn, and so are all other devices.
     ///
     /// # Errors
-    /// All violated rules about the devices that a system accepts.
+    /// All violated rules about which devices a server accepts.
     pub fn populate(
         name: impl Into<String>,
         host: Host,

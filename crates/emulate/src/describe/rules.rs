@@ -145,7 +145,7 @@ pub(super) const SYSTEM: &[Rule] = &[
     },
 ];
 
-/// A violated rule about the devices or adapters that a system accepts.
+/// A violated rule about which devices and adapters a system accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleBroken {
     /// Name of the rule, such as `rdimms-only`.

@@ -1,8 +1,9 @@
 //! The bands of a shingled disk: decides whether a write goes to the media cache or to its band, and which band is
 //! cleaned.
 //!
-//! A write is split at band boundaries. A part that is a whole band goes to the band. A sequential run goes to its
-//! bands from the first band boundary that it crosses. All other parts go to the media cache.
+//! A write is split at band boundaries. A part that is a whole band goes to the band. A sequential run of writes goes
+//! to the media cache until it crosses a band boundary, and from there on to its bands. All other parts go to the media
+//! cache.
 //!
 //! A band is always rewritten to a spare band, which is assumed to be adjacent, so a power cut never leaves a band
 //! half written. A band is *open* while a sequential run has written only a part of it: data before its frontier is

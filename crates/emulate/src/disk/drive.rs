@@ -278,8 +278,8 @@ impl Disk {
         }
     }
 
-    /// Cuts and restores the power. Resets everything except the NAND, the media cache and the counters. Returns the
-    /// lost writes and the dropped operations.
+    /// Cuts and restores the power. Resets everything except the NAND cache of a hybrid disk, the media cache of a
+    /// shingled disk, and the counters. Returns the lost writes and the dropped operations.
     pub fn power_cut(&mut self) -> PowerCut {
         let mut dropped: Vec<&Request> = self.requests.iter().filter(|r| r.live).collect();
         dropped.sort_by_key(|r| r.order);

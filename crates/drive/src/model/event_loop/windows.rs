@@ -1,5 +1,5 @@
-//! Timing of a cell in virtual time: ends the warm-up, and begins and ends measured windows and batches. Before the
-//! window of a pilot cell, clones the machine and its workers (fork).
+//! Timing of a cell in virtual time: ends the warm-up, and begins and ends measured windows and batches. In a pilot (a
+//! short measurement before the actual one), clones the machine and its workers before the window.
 
 use super::EventLoop;
 use crate::model::due_queue::NEVER;
