@@ -17,8 +17,8 @@ pub struct Outlook {
     /// blocks and reserved space.
     pub spare_factor: f64,
     /// Pages programmed per 4 KiB page that the host writes, in steady state, for uniformly random writes of 4 KiB to
-    /// the full device. Assumes greedy garbage collection. Includes pages of the map and, if the translation unit is
-    /// larger than 4 KiB, the rest of each unit.
+    /// the full device. Assumes greedy garbage collection. Includes pages of the map. If the translation unit is larger
+    /// than 4 KiB, each write programs a whole unit.
     pub write_amplification: f64,
     /// Rated host writes in bytes: drive writes per day over the rated years.
     pub rated_bytes: f64,
@@ -31,7 +31,6 @@ pub struct Outlook {
     pub random_drive_writes_per_day: f64,
 }
 
-/// Computes the expected endurance from a flash device's parameters.
 pub fn outlook(flash: &Flash) -> Outlook {
     let (rated, capacity_bytes) = (&flash.endurance, flash.capacity_bytes as f64);
     let days = rated.years * DAYS_A_YEAR;

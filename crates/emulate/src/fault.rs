@@ -28,9 +28,9 @@ pub enum Fault {
         /// Any offset within the block.
         offset_bytes: u64,
     },
-    /// Every operation takes `factor` times as long. For an operation in flight, this applies to the remaining time. A
-    /// slowed operation occupies its queue entry until its delayed end on a flash device behind a link, but only until
-    /// its normal end on a disk.
+    /// Every operation takes `factor` times as long. For an operation in flight, this applies to the remaining time. On
+    /// a flash device behind a link, a slowed operation occupies its queue entry until its delayed end. On a disk, the
+    /// queue entry becomes free at the normal end.
     Slow {
         /// The affected device.
         part: PartId,
@@ -120,15 +120,14 @@ impl Fault {
 /// A fault of RAID adapters. Adapters, links and volumes are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterFault {
-    /// An adapter is lost. Its partner takes over the volumes if the cache is mirrored or clean. Otherwise operations
-    /// on them fail until the adapter is back.
+    /// An adapter is lost. Its partner takes over the adapter's volumes if the cache is mirrored or clean. Otherwise
+    /// operations on these volumes fail until the adapter is back.
     Lose {
         /// Index of the adapter that is lost.
         adapter: u32,
     },
-    /// An adapter is replaced by one with an empty cache. If the old adapter is still in service, it is
-    /// lost first. Cached
-    /// data without another copy is unreadable until it is rewritten.
+    /// An adapter is replaced by one with an empty cache. If the old adapter is still in service, it is lost first.
+    /// Cached data of which no other copy exists is unreadable until it is rewritten.
     Replace {
         /// Index of the adapter that is replaced.
         adapter: u32,

@@ -1,6 +1,6 @@
-//! Counters of a flash device since the start: pages written and copied, program operations, reads, erases.
+//! Counters of a flash device: pages written and copied, program operations, reads, erases.
 
-/// Counters of a flash device since the start.
+/// Counters of a flash device since its creation, or since an earlier state ([`Self::since`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of 4 KiB pages that hosts wrote.
@@ -26,7 +26,7 @@ pub struct Counts {
     pub recovered: u64,
     /// Number of page reads that failed because the data could not be rebuilt.
     pub unrecovered: u64,
-    /// Number of stalls of the whole device for the controller's housekeeping.
+    /// Number of times that housekeeping of the controller stalled the whole device.
     pub stalls: u64,
 }
 

@@ -2,8 +2,8 @@
 //! the caller advances.
 //!
 //! **Invariants:** reads no clock, spawns no thread, does no I/O. The same seed gives the same events on every machine:
-//! logarithms and powers come from `libm` in pure Rust, random numbers from the named streams of `units`. Each decision
-//! is made in the event that it belongs to, not earlier.
+//! logarithms and powers come from `libm` in pure Rust, random numbers from the named streams of `units`. Each
+//! decision, such as which request to serve next, is made in the event in which it takes effect, not in advance.
 
 #![allow(
     clippy::inline_always,

@@ -75,8 +75,9 @@ impl Machine {
         Self::build(system, seed, None)
     }
 
-    /// Same as [`Self::new`], but the map of every flash device contains one in `represent` logical pages, instead of
-    /// a fraction that depends on the device's size. 1 is exact and needs up to 1 GiB of memory for 400 GB.
+    /// Same as [`Self::new`], but the map of every flash device contains one in `represent` logical pages.
+    /// [`Self::new`] chooses this ratio by the size of the device. The ratio 1 is exact, and needs up to 1 GiB of
+    /// memory for a device of 400 GB.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -153,9 +154,9 @@ impl Machine {
         self.hash
     }
 
-    /// Adds a worker (a thread of the load generator) that sends operations to `volume`, and returns its number.
-    /// Assigns cores in turn: on the volume's socket, or on all sockets if `Host::workers_near` is false. Must be
-    /// called before the first submission.
+    /// Adds a worker (a thread of the load generator) that sends operations to `volume`, and returns the worker's
+    /// index. Workers are assigned to cores in turn: to those of the volume's socket, or of all sockets if
+    /// `Host::workers_near` is false. Must be called before the first submission.
     pub fn add_worker(&mut self, volume: u32) -> u32 {
         assert!(!self.placed, "workers must be added before the first submission");
         let host = &self.system.host;
@@ -269,7 +270,8 @@ impl Machine {
         self.core.collect()
     }
 
-    /// Runs one event or fault up to `until_ns`. Without one, returns false and advances virtual time to `until_ns`.
+    /// Runs the next event or fault that is due by `until_ns`, and returns true. If none is due, returns false and
+    /// advances virtual time to `until_ns` (`u64::MAX`: does not advance it).
     pub fn step(&mut self, until_ns: u64) -> bool {
         self.advance(until_ns)
     }
@@ -330,7 +332,8 @@ impl Machine {
         }
     }
 
-    /// Clones the machine, with prefetch addresses that point into the clone.
+    /// Clones the machine. The clone prefetches its own state into the CPU cache. After a plain `clone`, it prefetches
+    /// the state of the original for a while, which is slower.
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut fork = self.clone();
@@ -412,8 +415,8 @@ impl Machine {
         adapter_path::drain_caches(&mut self.core);
     }
 
-    /// Starts a scrub of a volume's array at its rebuild rate: reads all stripes, rewrites unreadable data, and
-    /// counts rows whose parity or copies contradict the data. No-op without an array.
+    /// Starts a scrub of a volume's array, at the array's rebuild rate: reads all stripes, rewrites unreadable data,
+    /// and counts rows whose parity or copies contradict the data. No-op without an array.
     pub fn scrub(&mut self, volume: u32) {
         if let Some((part, _)) = self.system.array_of(volume) {
             self.parts[part.index()].scrub(&mut self.core);

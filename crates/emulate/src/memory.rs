@@ -1,6 +1,6 @@
 //! Memory as a block device (RAM disk, NVDIMM). The submitter's core does the work, so throughput scales with threads
-//! but not with queue depth, up to the bandwidth of the socket's memory bus. Content survives a power cut if it is
-//! protected, by a battery or by flash to which the device saves it.
+//! but not with queue depth, up to the bandwidth of the socket's memory bus. Content survives a power cut if the memory
+//! has a battery, or if the device saves its content to flash.
 
 use crate::calendar::Calendar;
 use crate::content_event::ContentEvent;

@@ -81,8 +81,8 @@ pub(crate) enum Origin {
 /// A request: an operation or internal step of a component. Occupies one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// Token that the submitter gave the request. In a page read that shares a link frame with another page read: the
-    /// other's index in the [`Slab`], plus 1.
+    /// Token that the submitter gave the request. If two page reads share a link frame, each has the index of the other
+    /// in the [`Slab`], plus 1.
     pub token: u64,
     /// Byte offset (operations), first logical page (page reads) or batch number (program operations).
     pub at: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Request {
     pub len: u32,
     /// Index of the next request in the same list.
     pub next: u32,
-    /// Index of the request that waits for this one, in the same component; `NIL`: none.
+    /// Index of the request of the same component that waits for this request; `NIL`: none.
     pub parent: u32,
     /// Number of child requests in progress; for writes to flash, number of units not yet in the buffer; for the
     /// reset of a zone, number of units written to the zone.
@@ -107,7 +107,7 @@ pub(crate) struct Request {
     pub kind: OpKind,
     /// Force unit access: the write must be durable when acknowledged.
     pub fua: bool,
-    /// Operation on the die, on flash; on a zoned device also a zone command.
+    /// The operation on a flash die that the request needs, or a zone command.
     pub work: Work,
     /// Whether the request is internal work of its component, rather than an operation from outside.
     pub internal: bool,

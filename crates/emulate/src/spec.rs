@@ -29,7 +29,7 @@ pub use read_cache::ReadCache;
 pub use system::{Group, Part, PlacedDevice, System, Volume};
 pub use zones::Zones;
 
-/// State of a device before the machine starts, as a concrete pattern of earlier writes.
+/// State of a device when the machine starts: the pattern of earlier writes, and how full the device is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preconditioned {
     /// Pattern of the writes before the machine starts.
@@ -145,7 +145,7 @@ pub struct Host {
     pub remote_copy_factor: f64,
     /// Whether workers run on the socket of their device. If false, they are distributed over all sockets.
     pub workers_near: bool,
-    /// CPU time of a flash DIMM's driver thread per write, after the module has received the data, ns.
+    /// CPU time that a flash DIMM's driver thread spends on each write after the module has received the data, ns.
     pub driver_write_ns: u64,
     /// Memory slots, and the limits for flash DIMMs in them.
     pub slots: Slots,
@@ -212,7 +212,7 @@ pub enum Kind {
     Disk(Box<DiskSpec>),
     /// Memory as a block device.
     Memory(Box<Memory>),
-    /// A volume of a cloud provider.
+    /// A cloud volume, or another device of which only latency and bandwidth are known.
     Volume(Box<CloudVolume>),
 }
 
@@ -280,7 +280,7 @@ impl Flash {
     }
 }
 
-/// The attachment of a flash device to the host.
+/// How a flash device is attached to the host: in a memory slot, or by a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attach {
     /// The device is in a memory slot. A driver thread polls it and copies its data.
@@ -336,7 +336,7 @@ pub struct Controller {
     pub read_contexts: u32,
     /// Number of independent lanes of the controller, to which 4 KiB units are assigned in turn.
     pub lanes: u32,
-    /// Probability that two 4 KiB units written to a lane one after the other are in different flash pages.
+    /// Probability that two successive 4 KiB units of one write, on the same lane, are in different flash pages.
     pub page_split: f64,
 }
 
@@ -363,7 +363,7 @@ pub struct Nand {
     pub program_slow_ns: u64,
     /// Time to erase one block on every plane of a die.
     pub erase_ns: u64,
-    /// Bandwidth of one channel, including error correction.
+    /// Rate at which one channel transfers data. The time for error correction is included.
     pub channel_bytes_per_s: f64,
     /// Maximum number of concurrent program operations (power limit); 0: no limit.
     pub programs_max: u32,
@@ -404,7 +404,7 @@ pub struct Folding {
     /// Fraction of program operations that are used for folding while the host's writes bypass the full cache, 0 to
     /// 0.9.
     pub share: f64,
-    /// Duration of a pause in the host's writes after which writes go to the cache again.
+    /// Minimum pause in the host's writes after which writes that bypassed the full cache use the cache again, ns.
     pub pause_ns: u64,
 }
 
@@ -468,7 +468,6 @@ pub enum VictimRule {
 }
 
 impl VictimRule {
-    /// Both victim selection rules, in the order of [`Self::WORDS`].
     pub const ALL: [Self; 2] = [Self::FewestValid, Self::CostBenefit];
     /// Names of the victim selection rules in device files, in the order of [`Self::ALL`].
     pub const WORDS: [&str; 2] = ["fewest-valid", "cost-benefit"];

@@ -1,7 +1,7 @@
 //! Fill levels of write buffers and caches. Until they are stationary, measured rates and latencies differ from those
 //! in the long run.
 
-/// Content of a buffer or cache, which determines the effect of its fill level.
+/// Type of content of a buffer or cache. It decides how the fill level affects measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
     /// Data that is not yet on the medium. While it fills the buffer or cache, hosts' writes wait.
@@ -27,10 +27,10 @@ pub struct Store {
     pub held_bytes: u64,
     /// Capacity in bytes. Full buffers or caches accept no more data, or replace old data.
     pub capacity_bytes: u64,
-    /// Bytes accepted since the start. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes that reads found in the
-    /// cache, or that were added to it.
+    /// Bytes accepted since the machine started. For [`Keeps::Copies`] and [`Keeps::Sample`]: bytes that reads found in
+    /// the cache, or that were added to the cache.
     pub passed_bytes: u64,
-    /// Bytes of dirty data among which a disk searches for the next write, the one with the shortest access time; 0
-    /// without reordering. The write rate varies until this amount has been written.
+    /// Dirty data in the reordering window of a disk's write cache, bytes; 0: no reordering. From this window, the disk
+    /// writes the range with the shortest access time next. The write rate varies until this amount has been written.
     pub choice_bytes: u64,
 }

@@ -17,7 +17,7 @@ pub struct Resource {
     /// Whether the resource does no work itself but is reserved while other resources work, such as a read context.
     /// If all are in use, the bottleneck is one of those other resources.
     pub held: bool,
-    /// Busy time since the start in ns, summed over all `count` resources.
+    /// Busy time since the machine started, summed over all `count` resources, ns.
     pub busy_ns: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Converts command lines of diskspd 2.2 to workloads.
 //!
-//! Several targets become several `--on` flags, because both programs run separate threads on each target.
+//! Several targets become several `--on` flags, because iodyno, like diskspd, runs separate threads on each target.
 
 mod addresses;
 

@@ -42,7 +42,7 @@ pub struct JobFile {
     pub groups: Vec<Vec<Job>>,
 }
 
-/// A job, converted to a workload and settings of a run.
+/// A job, converted to a workload and to settings for `iodyno run`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Name of the job, unique in the file.

@@ -1,6 +1,6 @@
-//! Collects errors, notes and warnings about the text of another tool, and builds the job ([`Found::job`]). If a
-//! workload rule is violated, the error is reported at the option that sets the key. fio job files have their own
-//! collector (`fio/reading.rs`).
+//! Collects errors, notes and warnings about the text of another tool, and builds the job ([`Found::job`]). If the
+//! resulting workload is invalid, the error is reported at the option that set the invalid value. fio job files have
+//! their own collector (`fio/reading.rs`).
 
 use crate::command_line::{self, Word};
 use crate::fio::{Job, Note};

@@ -11,7 +11,7 @@ use iodyno_page::{
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
 
-/// Version of the JSON document's layout, its key `schema`.
+/// Version of the JSON document's layout, written as the key `schema`.
 pub const JSON_VERSION: u32 = 1;
 /// Width of the column of labels in the terminal's text, in characters.
 const LABEL: usize = 13;

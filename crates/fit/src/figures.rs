@@ -1,5 +1,5 @@
 //! Printed figures of a device, such as those of a data sheet: a TOML file that names workloads with their rates and
-//! latencies. A fit takes them like measured cells.
+//! latencies. A fit uses them like measurements.
 
 use crate::statistic::{Figure, Observed, Statistic};
 use crate::{HELD_OUT, Measured};

@@ -1,5 +1,6 @@
-//! Uncertainty of the fitted parameters. The profile of the misfit gives each parameter an interval, or shows that the
-//! cells do not determine the parameter. Some products of parameters are determined although their factors are not.
+//! Uncertainty of the fitted parameters. The profile of the misfit gives each parameter a confidence interval, or shows
+//! that the measurements do not determine the parameter. Some products of parameters are determined although their
+//! factors are not.
 
 use crate::matrix::{eigen, inverse};
 use crate::parameter::Parameter;
@@ -7,8 +8,8 @@ use crate::refine::{Point, Problem, Slope};
 use crate::{FitError, are_printed};
 use iodyno_measure::statistics::distribution::{normal_quantile, student_quantile};
 
-/// A parameter counts as identified if neither end of its confidence interval is farther than this from its value. As a
-/// difference of natural logarithms; 0.05 is about 5 %.
+/// A parameter counts as identified if neither end of its confidence interval is farther than this from its value. The
+/// distance is a difference of natural logarithms; 0.05 is about 5 %.
 pub const IDENTIFIED: f64 = 0.05;
 /// A parameter counts as not identified if an end of its interval is farther than this from its value. As a difference
 /// of logarithms: a factor of 1.65.
@@ -34,30 +35,32 @@ const COMBINED: f64 = 0.1;
 /// Parameters with a smaller absolute exponent are not printed in a combination. The largest exponent is 1.
 const SHARE_MIN: f64 = 0.15;
 
-/// Accuracy with which the cells determine a parameter.
+/// Accuracy with which the measurements determine a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// The interval is at most 5 % to each side.
     Identified,
     /// The interval is wider than 5 %, but at most a factor of 1.65 to each side.
     Roughly,
-    /// The interval is wider still: the cells do not depend on the parameter, or only in combination with others.
+    /// The interval is wider still: the measurements do not depend on the parameter, or depend only on a combination
+    /// with other parameters.
     NotIdentified,
 }
 
-/// A fitted parameter: its value and interval, and how well the cells determine it.
+/// A fitted parameter: its value, its confidence interval, and how well the measurements determine it.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// Key, unit and bounds of the parameter.
     pub parameter: Parameter,
-    /// Value before the refinement: from a closed form, or of the device that the fit started from.
+    /// Value from which the fit's search started: computed by a closed form, or taken from the device that the fit
+    /// started from.
     pub start: f64,
     /// Best-fitting value. An unidentified parameter has the value of the device that the fit started from, if the
-    /// cells allow it.
+    /// measurements allow this value.
     pub value: f64,
     /// 95 % confidence interval; meaningless for an unidentified parameter.
     pub interval: (f64, f64),
-    /// Accuracy with which the cells determine the parameter.
+    /// Accuracy with which the measurements determine the parameter.
     pub known: Known,
     /// Whether the parameter is unidentified and was given the value of the device that the fit started from.
     pub is_of_device: bool,
@@ -65,7 +68,7 @@ pub struct Estimate {
     pub from: Vec<String>,
 }
 
-/// A product of powers of parameters. The cells determine the product, but not the parameters one by one.
+/// A product of powers of parameters. The measurements determine the product, but not the parameters one by one.
 #[derive(Clone, Debug)]
 pub struct Combination {
     /// Keys of the parameters with their exponents, largest absolute value first. The first exponent is 1.

@@ -4,7 +4,7 @@
 /// A range of bytes on the disk, and the write that supplied them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRange {
-    /// The submitter's id of the latest acknowledged write of this range.
+    /// Id of the write that supplied the range's data, chosen by the submitter.
     pub id: u32,
     /// Offset of the range's first byte on the disk.
     pub offset_bytes: u64,
@@ -12,7 +12,7 @@ pub struct WriteRange {
     pub len_bytes: u64,
 }
 
-/// A step of written data between its acknowledgement and the medium. Steps are recorded in the order of events.
+/// An event on the way of written data to the medium. Events are recorded in the order in which they occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A write is acknowledged from the buffer.

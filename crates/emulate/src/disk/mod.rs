@@ -11,9 +11,9 @@
 //! | `bands`, `media_cache` | bands and media cache of a shingled disk |
 //! | `usage` | counters and phase times |
 //!
-//! **Interface.** [`Disk::submit`] hands over an operation, [`Disk::wake_at`] returns the time of the next internal
-//! event, and [`Disk::wake`] at that time processes it and returns the operations that complete. The disk reads no
-//! clock.
+//! **Interface.** [`Disk::submit`] hands over an operation. [`Disk::wake_at`] returns the time of the next internal
+//! event. At that time the caller calls [`Disk::wake`], which processes the event and returns the completed operations.
+//! The disk reads no clock.
 //!
 //! **What is modelled.** The angle of the platters follows from absolute time, in exact integers, so a missed sector
 //! costs exactly the rest of a revolution. The controller, the link and the heads each serve one request at a time.

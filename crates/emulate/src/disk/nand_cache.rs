@@ -1,9 +1,9 @@
 //! The NAND of a hybrid disk: a read cache for blocks that were read from the medium at least twice.
 //!
-//! It consists of two direct-mapped tables of block numbers: blocks read once, and cached blocks. A block that is
-//! read again while it is in the first table enters the second, and replaces the block in its slot. Products have
-//! finer policies, but this cache has their two measurable properties: uniformly random reads gain nothing, and a
-//! small hot set is served from NAND.
+//! The cache consists of two direct-mapped tables of block numbers: blocks read once, and cached blocks. A block that
+//! is read again while it is in the first table also enters the second, and evicts the block that occupied the slot.
+//! Products have finer policies, but this cache has their two measurable properties: uniformly random reads gain
+//! nothing, and a small hot set is served from NAND.
 
 use crate::store::{Keeps, Store};
 use iodyno_units::rng::splitmix64;

@@ -5,10 +5,10 @@
 pub enum Scheduler {
     /// Requests are served in the order of arrival.
     Fifo,
-    /// Shortest access time first: least seek plus rotational wait, among the oldest `window` requests. The access
-    /// time is weighted by `1 - waited / age_max` (ASATF; Jacobson and Wilkes, 1991). While a request has waited
-    /// `age_max` or longer, every second access serves the oldest request. If every access did, a long queue would
-    /// permanently be served in order of arrival, at a third of the rate.
+    /// Shortest access time first: least seek plus rotational wait, among the oldest `window` requests. The access time
+    /// is weighted by `1 - waited / age_max`, but at least by 1/4 (ASATF; Jacobson and Wilkes, 1991). While the oldest
+    /// request has waited `age_max` or longer, every second access serves the oldest request. If every access did, a
+    /// long queue would permanently be served in order of arrival, at a third of the rate.
     Satf {
         /// Intended upper bound of a request's wait, ns. A low bound costs throughput, a high one increases
         /// tail latency.
@@ -88,7 +88,7 @@ pub struct DiskSpec {
     /// NAND size of a hybrid disk in bytes, at most 1 TiB; 0: none. Caches 4 KiB blocks that were read
     /// from the medium at least twice. Its content survives a power cut.
     pub flash_bytes: u64,
-    /// Time of a read from a hybrid disk's NAND, independent of its length. The link transfer follows.
+    /// Time of a read from a hybrid disk's NAND, independent of the read's length. The link transfer follows.
     pub flash_read_ns: u64,
     /// Shingled tracks; `None`: conventional tracks.
     pub shingled: Option<Shingled>,

@@ -1,4 +1,4 @@
-//! Usage of the parts of a disk, and phase times of its operations.
+//! Counters and busy times of a disk, and the times that its operations spend in each phase.
 
 /// Counters of a disk's activity since its creation. Times are added when the activity has ended, so no busy time
 /// exceeds the elapsed time.
@@ -16,7 +16,8 @@ pub struct Usage {
     pub link_ns: u64,
     /// Time in which the controller processed commands.
     pub command_ns: u64,
-    /// Number of reads for which the heads read the medium; other reads found their data in a buffer.
+    /// Number of reads for which the heads read the medium. Other reads were served from a read-ahead segment, the
+    /// write buffer or NAND.
     pub medium_reads: u64,
     /// Number of writes acknowledged only after they had reached the medium.
     pub medium_writes: u64,
@@ -91,7 +92,6 @@ impl Phases {
             + self.cache_ns
     }
 
-    /// Adds the times and count of `other`.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.queue_ns += other.queue_ns;

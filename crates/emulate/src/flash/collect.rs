@@ -2,7 +2,8 @@
 //! copies that free one page of the victim. Copies are read, programmed together in full program operations, and
 //! committed only if the source is still valid.
 //!
-//! If only one page in k is in the map, one copy in k changes the map. The others only take the same time.
+//! If the map contains only one page in k, only one copy in k changes the map. The other copies take the same time, but
+//! change nothing.
 
 use super::{FlashDevice, HostInterface, ONE, UNIT_BYTES};
 use crate::bug_injection::InjectedBug;

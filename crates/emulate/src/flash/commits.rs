@@ -15,9 +15,10 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Programmed {
     pub unit: u64,
-    /// Page of the map and physical slot; the slot is `NIL` if the map does not contain the page.
+    /// The unit's page in the map, and the physical slot into which the unit was programmed. The slot is `NIL` if the
+    /// page is not in the map.
     pub host: (Page, u32),
-    /// Value of the unit; `None` unless content is stored.
+    /// New content of the unit; `None` if the emulation does not store content.
     pub stored: Option<Stored>,
 }
 

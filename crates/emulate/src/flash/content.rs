@@ -20,7 +20,8 @@ pub(super) struct Stored {
     pub unit: u64,
     pub value: u64,
     pub sequence: u64,
-    /// Whether the value was in flash before, and is programmed again with other units.
+    /// Whether to report no [`ContentEvent::Landed`] for the value: it was read from flash to complete a translation
+    /// unit, or a power cut has torn the unit.
     pub moved: bool,
 }
 

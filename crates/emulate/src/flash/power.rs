@@ -1,4 +1,4 @@
-//! Power loss and recovery of a flash device.
+//! Effects of a power failure on a flash device: on its buffer, its unfinished program operations and its map.
 
 use super::{Batch, Die, FlashDevice, HostInterface, SLOW};
 use crate::bug_injection::InjectedBug;

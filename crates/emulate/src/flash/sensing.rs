@@ -1,5 +1,5 @@
-//! Duration of a page read on a die, if it varies: by page type, by retries, and by whether the data is in
-//! the SLC cache.
+//! Draws the duration of page reads on a die, which depends on the page type, on retries, and on whether the data is in
+//! the SLC cache. Also draws the random part of the time to suspend an operation.
 
 use super::FlashDevice;
 use crate::spec::Nand;

@@ -1,6 +1,6 @@
-//! Torn writes on a flash device whose file has power-cut settings. Of a write that a power cut interrupts, the first N
-//! blocks survive; N is drawn at random. With a protected buffer, the interrupted writes are those whose data was still
-//! arriving. A volatile buffer loses its content, so only the program operations in progress are torn.
+//! Torn writes on a flash device whose device file has power-cut settings. If a power cut interrupts a write, the first
+//! N blocks of the write survive; N is drawn at random. With a protected buffer, the interrupted writes are those whose
+//! data was still arriving. A volatile buffer loses its content, so only the program operations in progress are torn.
 
 use super::commits::Programmed;
 use super::{FlashDevice, UNIT_BYTES};

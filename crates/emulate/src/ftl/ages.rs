@@ -1,6 +1,7 @@
 //! Distribution of valid pages over the blocks in steady state, under uniform random writes and greedy garbage
-//! collection. It determines the write amplification. For large blocks it equals the closed form of `oracle.rs`. In
-//! small blocks, greedy collection profits from random variation: by 3 % at 256 pages and a spare of .07.
+//! collection. The distribution determines the write amplification, which for large blocks equals the closed form of
+//! `oracle.rs`. For small blocks it is lower, because greedy collection profits from random variation: by 3 % for
+//! blocks of 256 pages and a spare factor of 0.07.
 
 /// Parameters that determine the number of valid pages of each block in steady state.
 ///

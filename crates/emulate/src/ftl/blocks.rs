@@ -5,9 +5,10 @@
 //! are in flight, then sealed. Only sealed blocks can be collected. Sealed blocks are listed by their number of valid
 //! pages, so the block with the fewest is found without a search.
 //!
-//! Blocks filled by the host's stream are sealed in the order in which they were opened. Garbage collection therefore
-//! never moves a page from a slot that was reserved later than the slot of a program operation still in flight. Of two
-//! program operations of one page, the one with the later slot is thus the newer. The map relies on this order.
+//! Blocks of the host's stream are sealed in the order in which they were opened. While a program operation is in
+//! flight, garbage collection therefore never moves pages from slots that were reserved after the slot of this
+//! operation. So of two program operations of the same page, the newer is the one with the later slot. The map relies
+//! on this order.
 
 pub(super) mod victim;
 

@@ -70,15 +70,15 @@ pub use construct::State;
 pub use placement::{HANDLES_MAX, Handle, Placement};
 pub use shape::Shape;
 
-/// Number of a page in the map. Equals the logical page number if the map contains every page (k = 1).
+/// Index of a page in the map. Equals the logical page number if the map contains every page (k = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Page(u32);
 
 impl Page {
-    /// No page: the map's entry for a unit that is not in the sample of pages.
+    /// Stands for a logical page that is not in the map, because the map contains only a sample of the pages.
     pub const NONE: Self = Self(NONE);
 
-    /// The page's number, below [`Ftl::pages`].
+    /// Returns the index as a number below [`Ftl::pages`].
     pub fn index(self) -> u32 {
         self.0
     }
@@ -103,7 +103,7 @@ pub struct Counters {
     pub host_pages: u64,
     /// Number of slots programmed by garbage collection, including copies whose source had changed.
     pub copied_pages: u64,
-    /// Number of erased superblocks, the unit in which the map erases.
+    /// Number of erased superblocks. The map erases only whole superblocks.
     pub erases: u64,
 }
 
@@ -189,7 +189,8 @@ impl Ftl {
         }
     }
 
-    /// Returns whether every logical page is known to have data.
+    /// Returns whether every logical page is known to have data. Always false if the map contains every page (k = 1),
+    /// because this is then not tracked.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.sample.as_ref().is_some_and(|sample| sample.written.is_full())
@@ -234,7 +235,8 @@ impl Ftl {
         self.blocks.reserve(stream)
     }
 
-    /// Returns whether `count` slots, at most one block, can be reserved for the stream now.
+    /// Returns whether `count` slots can be reserved for the stream now. `count` must not exceed the slots of one
+    /// block.
     #[inline]
     pub fn has_space(&self, stream: Stream, count: u32) -> bool {
         self.blocks.has_space(stream, count)
@@ -259,8 +261,8 @@ impl Ftl {
         self.blocks.programmed(block, true);
     }
 
-    /// Ends a host's program operation of `slot` whose data is not kept: it was padding, its page was trimmed during
-    /// the program operation, or the power was cut.
+    /// Ends a program operation of the host into `slot` without changing the map, because the data was padding, the
+    /// page was trimmed during the operation, or the power was cut.
     pub fn discard(&mut self, slot: u32) {
         self.counters.host_pages += 1;
         self.blocks.programmed(self.blocks.of(slot), false);
@@ -340,7 +342,8 @@ impl Ftl {
         self.owner.len() as u32
     }
 
-    /// Returns the number of erases on the device that one erase in the map represents (the ratio of block counts).
+    /// Returns the number of erases on the device that one erase in the map represents: the device's blocks divided by
+    /// the blocks of the map.
     pub fn erase_weight(&self) -> f64 {
         let blocks = self.shape.raw_pages / u64::from(self.shape.pages_per_block);
         blocks as f64 / self.blocks.list().len() as f64

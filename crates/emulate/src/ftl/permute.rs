@@ -4,10 +4,10 @@ use iodyno_units::rng::splitmix64;
 
 /// A pseudorandom permutation of the numbers below n, selected by a key.
 ///
-/// A number is split into its lower bits, `low`, and its upper bits, `high`, which have 64 to 128 possible values.
-/// Three rounds mix `low` with `high`, shift `high` by a hash of `low`, and mix `low` with `high` again. A result of
-/// n or more is permuted again (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002),
-/// which at most one number in 64 requires.
+/// A number is split into its lower bits, `low`, and its upper bits, `high`. For n of at least 128, `high` has 64 to
+/// 128 possible values. Three rounds mix `low` with `high`, shift `high` by a hash of `low`, and mix `low` with `high`
+/// again. A result of n or more is permuted again (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite
+/// domains", 2002). This happens for at most one number in 64.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     count: u64,

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// Number of a reclaim unit handle, from 0, in the order of the handles' ranges of logical pages.
+/// Index of a reclaim unit handle, from 0. Handles are in the order of their ranges of logical pages.
 pub type Handle = u8;
 
 /// Maximum number of reclaim unit handles of a device.

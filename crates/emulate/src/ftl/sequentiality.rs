@@ -1,10 +1,11 @@
 //! Records for each 1 MiB chunk of the address space whether it was last written sequentially. Sequentially written
 //! data is on successive dies, and a device can read ahead in it.
 //!
-//! The record is a score of one byte per chunk. Each write that does not continue the previous one adds 4, up to 255.
-//! Each write that does subtracts 1. A sequentially written chunk thus counts as scattered after an eighth of its
-//! pages were rewritten out of order, and as sequential again after all of it was rewritten in order. Random writes
-//! of more than four pages leave a chunk sequential, because most of its pages still follow one another.
+//! The record is a score from 0 to 255 per chunk. A page that is written directly after its predecessor subtracts 1;
+//! any other page adds 4. A chunk with a score of 128 or more counts as scattered. So a sequentially written chunk
+//! becomes scattered when an eighth of its pages are rewritten out of order, and sequential again when about half of
+//! its pages, or fewer, are rewritten in order. Random writes of more than four pages leave a chunk sequential, because
+//! most of its pages still follow one another.
 
 use std::sync::Arc;
 

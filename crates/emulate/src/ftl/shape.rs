@@ -19,7 +19,7 @@ pub struct Shape {
     pub raw_pages: u64,
     /// Pages per block, at least 2.
     pub pages_per_block: u32,
-    /// k, where one in k pages is in the map, 1 to 2²⁰. 1 is exact.
+    /// Sampling ratio k, 1 to 2²⁰: the map contains one page in k. 1 is exact.
     pub represent: u32,
     /// Number of write frontiers, each with an open block (see `Placement::frontiers`). 2 without placement.
     pub frontiers: u32,
@@ -55,15 +55,15 @@ impl Shape {
         self.scaled().map(|_| ())
     }
 
-    /// Returns the smallest power of two for `represent` with which the map has at most `represented_max` pages. 4 ×
-    /// 10⁶ map pages take about 36 MiB of memory.
+    /// Returns the value for [`Self::represent`]: the smallest power of two for which the map has at most
+    /// `represented_max` pages. A map of 4 × 10⁶ pages takes about 36 MiB of memory.
     pub fn auto_represent(logical_pages: u64, represented_max: u64) -> u32 {
         let ratio = logical_pages.div_ceil(represented_max.max(1)).max(1);
         u32::try_from(ratio.next_power_of_two()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the spare factor for `oracle::write_amplification_uniform`: the fraction of the physical pages that
-    /// exceeds the logical capacity. Excludes the blocks that are empty in steady state.
+    /// Returns the spare factor for `oracle::write_amplification_uniform`: 1 - logical pages / physical pages. Blocks
+    /// that are empty in steady state do not count as physical pages.
     pub fn spare_usable(&self) -> f64 {
         let blocks = (self.raw_pages / u64::from(self.pages_per_block.max(1)))
             .saturating_sub(u64::from(empty_blocks(self.frontiers)));

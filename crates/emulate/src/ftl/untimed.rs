@@ -4,8 +4,8 @@ use super::blocks::{FREE_BLOCKS, Stream};
 use super::{Ftl, Handle, Page};
 
 impl Ftl {
-    /// Writes `lpn` and makes the copies that this requires, without time. Collects whole victims while fewer blocks
-    /// are free than in steady state. No program operation may be in flight.
+    /// Writes `lpn` in zero simulated time. First collects whole victims while fewer than [`FREE_BLOCKS`] blocks are
+    /// free. No program operation may be in flight.
     pub fn write_untimed(&mut self, lpn: u64) {
         if let Some(page) = self.applies(lpn) {
             self.write_page(page, self.handle(lpn));

@@ -1,7 +1,7 @@
 //! Content of a disk, if the emulation stores content: for each 4 KiB unit its value, the token of the unit's last
 //! write. The disk's journal tells whether a value is in the volatile buffer, in transfer to the medium, or on the
 //! medium. Only the values on the medium survive a power cut. On a real disk, a write that a power cut interrupts may
-//! leave some sectors new; here all stay old.
+//! leave some sectors with new data and others with old data. Here all sectors keep the old data.
 
 use crate::content_event::UNIT_BYTES;
 use crate::disk::WriteRange;

@@ -2,8 +2,9 @@
 //! belongs to the device, so it works for every device family, in arrays (where each member has its own limits) and
 //! behind adapters. The stage itself takes no time.
 //!
-//! Requests wait in order of arrival, so a waiting request holds back all later requests, even small ones. Reads,
-//! writes, trims and zeroes count towards the limits. A flush transfers nothing and passes without delay.
+//! Requests wait in order of arrival, so a waiting request holds back all later requests, even small ones. If a limit
+//! counts only reads or only writes, reads wait in one line and all other requests in another. Reads, writes, trims and
+//! zeroes count towards the limits. A flush transfers nothing and passes without delay.
 
 use crate::core::Core;
 use crate::part_id::PartId;

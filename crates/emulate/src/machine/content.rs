@@ -1,4 +1,4 @@
-//! Content of a machine's volumes: turns on content storage, reports content events, and returns content.
+//! Stores and returns the content of a machine's volumes, and reports the events that change content.
 
 use super::Machine;
 use crate::content_event::{ContentEvent, UNIT_BYTES};
@@ -43,7 +43,7 @@ impl Machine {
 
     /// Returns the values (tokens of writes; 0: never written) that the last collected completion returned, one for
     /// each 4 KiB unit. `None` unless the completion was a read and content is stored. Also `None` if the volume is a
-    /// single device: such a read returns the content at the time of completion ([`Self::content`]).
+    /// single device, whose reads return the content at the time of completion ([`Self::content`]).
     pub fn values_read(&self) -> Option<&[u64]> {
         self.core.values.as_ref()?.last.as_deref()
     }

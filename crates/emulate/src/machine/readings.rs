@@ -1,4 +1,5 @@
-//! Readings of a machine: states of arrays, adapters and devices, counters, and usage. A reading changes no event.
+//! Readings of a machine: states of arrays, adapters and devices, counters, and usage. Taking a reading has no effect
+//! on the simulation.
 
 use super::Machine;
 use crate::adapters::AdaptersState;
@@ -113,8 +114,9 @@ impl Machine {
         buffers.reduce(|a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// Returns the burst credits left at `now_ns` if no operation starts until then: a fraction from 0 to 1 of the most that
-    /// a limit holds, under the limit of the volume or of its instance that has the least. `None` without credits.
+    /// Returns the burst credits that are left at `now_ns` if no operation starts until then, as a fraction of the
+    /// maximum, 0 to 1. If several limits of the volume and its instance have credits, returns the smallest fraction.
+    /// `None` without credits.
     pub fn credits_share(&self, volume: u32, now_ns: u64) -> Option<f64> {
         let own = self.parts_of(volume).filter_map(|part| part.credits_share(now_ns));
         let shared = self.core.shared.as_ref().and_then(|of| of.credits_share(now_ns));

@@ -5,7 +5,7 @@ use crate::part_id::PartId;
 /// A RAID adapter, or a pair of equal adapters that serve the same arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapters {
-    /// Number of adapters: 1, or 2 (a pair). In a pair each volume is optimized on one adapter, which serves it.
+    /// Number of adapters: 1, or 2 (a pair). In a pair, each volume has one optimized adapter, which serves the volume.
     pub count: u32,
     /// Assignment of volumes to the adapters of a pair.
     pub access: Access,
@@ -111,8 +111,8 @@ pub struct Cache {
     /// Destage threshold: dirty fraction of the adapter's own part of the cache, 0 to 1. Above it, the adapter
     /// destages.
     pub destage_share: f64,
-    /// Dirty bytes in excess of the destage threshold at which destaging reaches its maximum rate. Host writes wait
-    /// rather than exceed this amount.
+    /// Dirty bytes above the destage threshold from which on the number of concurrent destages is at its maximum. Host
+    /// writes that would exceed this amount wait.
     pub destage_ramp_bytes: u64,
     /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,
@@ -153,7 +153,7 @@ pub struct AdapterPath {
     pub child: PartId,
     /// Whether `child` is a device rather than an array.
     pub is_device: bool,
-    /// Number of the path among all paths through the adapters.
+    /// Index of the path among all paths through the adapters.
     pub number: u32,
     /// Whether each host operation costs the additional [`Processor::raid6_ns`].
     pub is_raid6: bool,

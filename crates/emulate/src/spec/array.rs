@@ -15,7 +15,7 @@ pub struct Array {
     /// Whether the members are arrays, or volumes behind adapters, rather than devices.
     pub is_of_arrays: bool,
     /// Whether the array ignores trims. Set if the array is redundant and its members are arrays with parity, because
-    /// those may ignore parts of a trim.
+    /// such members may ignore parts of a trim.
     pub ignores_trims: bool,
     /// Whether the array is below another, redundant array. If it has lost too many members to rebuild itself, it is
     /// re-created empty once all its devices are present, and the array above rebuilds it.
@@ -25,15 +25,14 @@ pub struct Array {
     /// Time for which a stripe occupies the array's processor, ns: for each write with parity, and for each read or
     /// write that recovers data of a missing member. The processor serves one stripe at a time.
     pub stripe_ns: u64,
-    /// Number of the array's path through adapters; `None`: not behind adapters. With a path, the adapters
-    /// serve the array, and `stripe_ns` and `parity_bytes_per_s` have no effect.
+    /// Index of the array's path through adapters; `None`: not behind adapters. With a path, the adapters serve the
+    /// array, and `stripe_ns` and `parity_bytes_per_s` have no effect.
     pub path: Option<u32>,
     /// Rate at which the array's processor computes parity. Counts both bytes read and bytes written.
     pub parity_bytes_per_s: f64,
     /// Hot spares, in the order in which they replace lost members. Each is at least as large as a member.
     pub spares: Vec<PartId>,
-    /// Upper bound of the rate at which a rebuild writes to the member, and of the rate at which a scrub reads
-    /// each member.
+    /// Maximum rate at which a rebuild writes to the member that it rebuilds, and at which a scrub reads each member.
     pub rebuild_bytes_per_s: f64,
     /// Whether a journal in non-volatile memory keeps writes to stripes with parity until they are durable on the
     /// members. This closes the write hole.
@@ -68,7 +67,8 @@ const MD_PARITY_BYTES_PER_S: f64 = 8e9;
 const MD_REBUILD_BYTES_PER_S: f64 = 200e6;
 
 impl ArrayShape {
-    /// Builds an array as Linux md does, with members of the given sizes.
+    /// Returns the specification of a software array in the host, as Linux md creates it from members of the given
+    /// sizes.
     ///
     /// # Errors
     /// The rule that the array violates.

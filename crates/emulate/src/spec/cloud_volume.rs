@@ -2,7 +2,7 @@
 //! drives that write in place, such as Optane SSDs.
 
 /// A volume of a cloud provider, modelled as a latency behind a network. Also describes SSDs that write in place
-/// (Optane), for which the link takes the place of the network.
+/// (Optane). For these SSDs, the network parameters describe the link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CloudVolume {
     /// Capacity that the host sees.

@@ -17,11 +17,11 @@ pub enum LimitOf {
     All,
     /// Reads; other operations pass without delay.
     Reads,
-    /// Writes, trims and zeroes.
+    /// Writes, trims and zeroes; reads pass without delay.
     Writes,
 }
 
-/// A limit on the operations or on the bytes per second that a device serves.
+/// An upper bound for the operations per second, or for the bytes per second, that a device serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Operations that the limit counts.
@@ -30,14 +30,14 @@ pub struct Limit {
     pub counts: Counted,
     /// Sustained rate, in operations or bytes per second.
     pub rate: u64,
-    /// Burst allowance as a time, ns. After idling, the device serves at once what it would serve in this time at
-    /// `rate`, or at the burst rate if the limit has credits.
+    /// Burst allowance, as a time in ns. After idling, the device may serve at once what the rate allows in this time.
+    /// The rate is `rate`, or the burst rate if the limit has credits.
     pub window_ns: u64,
     /// Accounting unit in bytes. An operation is charged for whole accounting units: its bytes are rounded up, and an
     /// IOPS limit counts one operation per unit. `None`: each operation counts once, with its exact bytes.
     pub account_bytes: Option<u64>,
-    /// Whether a sequential operation first uses up the rest of the accounting unit that the previous operation paid
-    /// for.
+    /// Whether a sequential operation first uses up the accounting unit that the previous operation paid for but did
+    /// not fill.
     pub merges: bool,
     /// Burst credits. `None`: the rate is never exceeded for longer than the window.
     pub credits: Option<Credits>,

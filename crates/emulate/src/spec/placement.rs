@@ -20,8 +20,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// Both types, in the order of [`Self::WORDS`].
     pub const ALL: [Self; 2] = [Self::Initial, Self::Persistent];
-    /// Names of the types in device files, in the order of [`Self::ALL`].
+    /// Names of the types of isolation in device files, in the order of [`Self::ALL`].
     pub const WORDS: [&str; 2] = ["initial", "persistent"];
 }

@@ -6,7 +6,8 @@ pub struct PowerCut {
     /// Size of aligned blocks that are atomic in a power cut (NVM Express: AWUPF): afterwards each block is either old
     /// or new as a whole. A power of two, at least 512 B. Of a longer write, some blocks may survive and others not.
     pub atomic_bytes: u32,
-    /// Which of the writes in a volatile buffer a power cut loses: any, or only the latest.
+    /// Order in which writes in a volatile buffer become durable. It decides whether a power cut may lose any of these
+    /// writes, or only the latest.
     pub order: DurableOrder,
 }
 
@@ -23,6 +24,6 @@ pub enum DurableOrder {
 
 impl DurableOrder {
     pub const ALL: [Self; 2] = [Self::Any, Self::Acknowledged];
-    /// Names in device files, in the sequence of [`Self::ALL`].
+    /// Names of the variants in device files, in the order of [`Self::ALL`].
     pub const WORDS: [&str; 2] = ["any", "acknowledged"];
 }

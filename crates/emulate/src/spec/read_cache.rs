@@ -2,7 +2,7 @@
 
 use crate::part_id::PartId;
 
-/// A read cache: a fast device with copies of data of a larger device or array.
+/// A read cache: a fast device that stores copies of data from a larger device or array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadCache {
     /// The device that stores the cached data.

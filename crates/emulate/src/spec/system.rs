@@ -23,10 +23,10 @@ pub struct System {
     pub adapters: Option<Adapters>,
     /// Limits that the system's cloud volumes share, such as those of a cloud instance. Empty: none.
     pub limits: Vec<Limit>,
-    /// The components, indexed by [`PartId`]. Devices come first, so that device numbers are component numbers.
+    /// The components, indexed by [`PartId`]. Devices come first, so the index of a device is also its [`PartId`].
     /// Every other component comes after its children.
     pub parts: Vec<Part>,
-    /// The volumes, in the order of their numbers.
+    /// Volumes that hosts can use. The index in this list is the volume's number.
     pub volumes: Vec<Volume>,
 }
 
@@ -61,10 +61,9 @@ pub enum Part {
 /// remains unchanged.
 pub type Group = (Range<usize>, Option<(ArrayShape, String)>);
 
-/// A device attached to a socket.
+/// A device, and the CPU socket to which it is attached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedDevice {
-    /// Parameters of the device for the emulator.
     pub device: Device,
     /// CPU socket to which the device is attached, counted from 0.
     pub socket: u32,
@@ -238,12 +237,12 @@ impl System {
         shared.iter().copied().max().filter(|&most| most > 1 && shared.len() > 1)
     }
 
-    /// All devices, in the order of their numbers.
+    /// Returns all devices. The position in this sequence is the device's number, from 0.
     pub fn devices(&self) -> impl Iterator<Item = &PlacedDevice> + Clone {
         self.parts.iter().filter_map(Part::device)
     }
 
-    /// Returns all devices as mutable references, in the order of their numbers.
+    /// Same as [`Self::devices`], but with mutable references.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut PlacedDevice> {
         self.parts.iter_mut().filter_map(|part| match part {
             Part::Device(placed) => Some(placed),
@@ -272,7 +271,7 @@ impl System {
         }
     }
 
-    /// Returns all paths through adapters, in the order of their numbers.
+    /// Returns all paths through adapters, in the order of [`AdapterPath::number`].
     pub fn paths(&self) -> impl Iterator<Item = (PartId, &AdapterPath)> {
         (0..).map(PartId).zip(&self.parts).filter_map(|(id, part)| match part {
             Part::AdapterPath(path) => Some((id, path)),

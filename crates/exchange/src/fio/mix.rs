@@ -1,4 +1,5 @@
-//! Types for the operations of a fio job: kinds with block sizes, order of addresses, and files.
+//! Types that describe the operations of a fio job: their kinds and block sizes, the order of their addresses, and
+//! their files.
 
 use iodyno_units::OpKind;
 use iodyno_workload::Block;

@@ -1,9 +1,10 @@
 //! Parses the text of bcc's biosnoop, from both its Python and its libbpf version: `TIME(s) COMM PID DISK T SECTOR
 //! BYTES [QUE(ms)] LAT(ms)`.
 //!
-//! The time is that of the completion, counted from the first line. LAT is the latency since the issue to the driver,
-//! and QUE (with `-Q`) the time in the queue before. T is R or W (bcc's Python version prints discards and flushes as
-//! R), or an RWBS field. Commands may contain blanks, so columns are counted from the end of the line.
+//! TIME is the time of the completion, counted from the first line. LAT is the time from the issue to the driver until
+//! the completion, and QUE (with `-Q`) the time in the queue before the issue. T is R or W (bcc's Python version prints
+//! discards and flushes as R), or an RWBS field. Commands may contain blanks, so columns are counted from the end of
+//! the line.
 //!
 //! Source: `tools/biosnoop.py` and `libbpf-tools/biosnoop.c` of iovisor/bcc.
 

@@ -9,9 +9,9 @@
 //! Columns are read from the time on: seconds, event, device, RWBS, bytes (issues only), command, sector + sectors, and
 //! last the process or the error.
 //!
-//! An operation is either a `block_bio_queue` event or a `block_rq_issue` event. With `--action queue` (the default),
-//! the kind that comes first in the trace counts; with `--action issue`, `block_rq_issue` counts. Completions are
-//! `block_rq_complete` events, and for queued operations also `block_bio_complete`.
+//! With `--action issue`, each `block_rq_issue` event is an operation. With `--action queue` (the default), operations
+//! are either the `block_rq_issue` or the `block_bio_queue` events, depending on which of the two comes first in the
+//! trace. Completions are `block_rq_complete` events, and for queued operations also `block_bio_complete`.
 //!
 //! Source: `TP_printk` of each event in Linux's `include/trace/events/block.h`, without and with priorities (from 6.8).
 

@@ -1,6 +1,6 @@
 //! Parses trace files of the Storage Performance Council, such as Financial and `WebSearch` of the University of
 //! Massachusetts: ASU (application-specific unit), address in blocks, size in bytes, `R` or `W`, seconds since the
-//! start, and ignored fields. The block size, which the format leaves open, is assumed to be 512 bytes.
+//! start. Further fields are ignored. The block size, which the format leaves open, is assumed to be 512 bytes.
 //!
 //! Source: SPC Trace File Format Specification, revision 1.0.1, section 1.
 

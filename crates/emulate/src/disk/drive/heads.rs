@@ -1,6 +1,6 @@
-//! The heads: serve the foreground, destage, and read ahead. Whenever they become free, the next access
-//! is chosen from the requests that wait at that instant, and runs to its end. Only read-ahead
-//! can be interrupted: it continues track by track and yields to any other work.
+//! The heads: they serve foreground requests, destage, and read ahead. Whenever they become free, the next access is
+//! chosen from the requests that wait at that instant, and runs to its end. Only read-ahead can be interrupted: it
+//! yields to other work unless a read waits for its data.
 
 use super::super::buffer::Extent;
 use super::super::journal::{Step, WriteRange};

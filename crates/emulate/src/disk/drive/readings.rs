@@ -7,7 +7,7 @@ use iodyno_units::OpKind;
 use iodyno_units::rng::Generator;
 
 impl Disk {
-    /// Usage counters since the start.
+    /// Returns the counters of the disk's activity since its creation.
     pub fn usage(&self) -> Usage {
         self.usage
     }

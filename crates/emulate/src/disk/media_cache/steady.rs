@@ -1,11 +1,12 @@
 //! Constructs the media cache of a disk that has been written at random for a long time.
 //!
-//! Time is counted in writes. B is the number of bands in the written part. W is the number of writes that the log
-//! covers; the map's limit on entries may make it smaller. After its cleaning, a band waits B writes on average for
-//! its next write. It is cleaned when that write is the oldest in the log, W writes later.
+//! Time is counted in writes. The written part of the disk has B bands. The log covers the latest W writes: W is
+//! limited by the size of the log, or by the number of entries in the map. A cleaned band waits B writes on average for
+//! its next write. The band is cleaned again when that write is the oldest in the log, W writes later.
 //!
-//! So a fraction W / (W + B) of the bands has writes in the cache. The age of the first of these writes is uniform in
-//! 0 to W, and further ones follow at a mean distance of B: a band in the cache has 1 + W / 2B writes on average.
+//! So a fraction W / (W + B) of the bands has writes in the cache. The age of such a band's oldest write is uniform in
+//! 0 to W, and the later writes follow at a mean distance of B. Such a band therefore has 1 + W / 2B writes in the
+//! cache on average.
 
 use super::MediaCache;
 use iodyno_units::rng::{Generator, below, unit_open_closed};
