@@ -45,8 +45,7 @@ const OPS_COARSE: u64 = 1500;
 const OPS_FINE: (u64, u64) = (16000, 24000);
 /// Maximum number of iterations far from the solution, near it, and after the discrepancy has been estimated.
 const ITERATIONS: (usize, usize, usize) = (10, 4, 2);
-/// A fit counts as a misfit if its residuals exceed this multiple of their standard errors: no device of the family
-/// behaves as measured.
+/// Threshold of [`Fitted::scale`]. A fit above it is a misfit: no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
 
 /// Reason for which a fit ended without a result.
@@ -58,7 +57,7 @@ pub enum FitError {
     /// [`Start::stop`] was set.
     #[error("the fit was interrupted")]
     Interrupted,
-    /// A cell can't be simulated on the start device.
+    /// The emulator can't simulate a measured workload.
     #[error("{cell} can't be simulated: {why}")]
     Simulation {
         /// Name of the cell.
@@ -68,20 +67,21 @@ pub enum FitError {
     },
 }
 
-/// A cell to fit to: the measured or published results of one workload.
+/// Measured or published results of one workload. A fit uses them, or is scored by them.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Name of the cell, as in messages and results.
+    /// Name under which messages and results show this workload.
     pub name: String,
     /// Workload that was measured and will be simulated.
     pub spec: Spec,
-    /// State of the emulated device before the cell; [`Precondition::Workload`] takes that of [`Start::target`].
+    /// State of the emulated device before it runs the workload. [`Precondition::Workload`] means the state given in
+    /// [`Start::target`].
     pub precondition: Precondition,
     /// Measured or published results.
     pub observed: Observed,
 }
 
-/// Whether all cells are printed figures, rather than measured.
+/// Whether all cells are published figures, rather than measured.
 pub(crate) fn are_printed(cells: &[Measured]) -> bool {
     cells.iter().all(|cell| cell.observed.window_ns.is_none())
 }
@@ -92,7 +92,7 @@ pub struct Start {
     /// Name of the emulated target whose device gives the structure and the first values, such as
     /// `model:nvme-tlc-3840g?state=sequential`.
     pub target: String,
-    /// Capacity of the measured target, bytes; `None` keeps that of the start device.
+    /// Capacity of the measured target, bytes; `None` keeps the capacity of the start device.
     pub capacity_bytes: Option<u64>,
     /// Seed of the random streams of all simulations.
     pub seed: u64,
@@ -103,7 +103,7 @@ pub struct Start {
 /// Difference between the simulated and the measured value of one statistic.
 #[derive(Clone, Copy, Debug)]
 pub struct Residual {
-    /// Statistic whose simulated value is compared with its measured one; holds the measured value.
+    /// The compared statistic, with its measured value.
     pub of: Statistic,
     /// Natural logarithm of the simulated value divided by the measured one.
     pub log_ratio: f64,
@@ -112,23 +112,24 @@ pub struct Residual {
 /// A fitted device, the uncertainty of its parameters, and its prediction errors.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// The device with all fitted parameters.
+    /// The emulated device with the fitted parameter values.
     pub device: Device,
     /// All fitted parameters, identified or not, with their intervals.
     pub estimates: Vec<Estimate>,
-    /// Products of powers of parameters. The cells determine each product, but not its parameters one by one.
+    /// Products of powers of parameters. The measurements determine each product, but not the parameters in it one by
+    /// one.
     pub combinations: Vec<Combination>,
-    /// Remaining differences between twin and measurement, one for each statistic.
+    /// Remaining differences between the fitted device and the measurement, one for each statistic.
     pub residuals: Vec<Residual>,
-    /// Root mean square of the residuals, in standard errors; 1 is ideal.
+    /// Root mean square of the residuals, in standard errors; 1 is ideal. Excludes steady-state cells if they determine
+    /// only the spare capacity (see [`fit`]).
     pub scale: f64,
-    /// Predictions for the held-out cells, which were not fitted to.
+    /// Predictions for the held-out cells, which the fit did not use.
     pub held_out: Vec<Prediction>,
 }
 
 impl Fitted {
-    /// Whether the residuals exceed [`MISFIT`] times their standard errors: the measured device is not of this
-    /// family.
+    /// Whether [`Self::scale`] exceeds [`MISFIT`]. If so, no device of this family behaves as measured.
     pub fn is_misfit(&self) -> bool {
         self.scale > MISFIT
     }
@@ -149,9 +150,9 @@ const BETTER: f64 = 0.8;
 pub struct Chosen {
     /// Index of the chosen start in the list of starts.
     pub index: usize,
-    /// The fit from the chosen start.
+    /// Result of the full fit, which runs from the chosen start only.
     pub fitted: Fitted,
-    /// Index of every other start that can be fitted, with its misfit as a multiple of the misfit of the chosen one.
+    /// For every other start that can be fitted: its index, and its misfit divided by the misfit of the chosen start.
     pub others: Vec<(usize, f64)>,
 }
 
@@ -196,9 +197,9 @@ fn near(start: &Start, cells: &[Measured]) -> Result<f64, FitError> {
     Ok(interval::scale(&coarse, &near, &slope).0)
 }
 
-/// Fits the device of `start` to `cells`, and predicts `held_out` with it. If only some of the measured cells are in
-/// the steady state of random writes, the fit uses these for nothing but the spare capacity, because they are the
-/// noisiest and depend on all parameters.
+/// Fits the device of `start` to `cells`, and predicts `held_out` with it. If some measured cells are in the steady
+/// state of random writes and others are not, the steady-state cells determine only the spare capacity: they are the
+/// noisiest, and depend on all parameters.
 ///
 /// # Errors
 /// See [`FitError`].

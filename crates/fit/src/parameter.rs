@@ -56,7 +56,7 @@ impl Unit {
     }
 }
 
-/// A parameter of a device that can be fitted.
+/// A device parameter that a fit can estimate.
 #[derive(Clone, Copy)]
 pub struct Parameter {
     /// Key in the device file, such as `nand.read`.
@@ -84,7 +84,7 @@ enum Place<'a> {
 }
 
 impl Parameter {
-    /// The parameter's value in `device`; `None` if the device lacks the parameter or has 0 there.
+    /// The parameter's value in `device`; `None` if the device lacks the parameter or the value is 0.
     pub fn of(&self, device: &Device) -> Option<f64> {
         let mut device = device.clone();
         let value = match (self.place)(&mut device)? {
@@ -95,7 +95,8 @@ impl Parameter {
         (value > 0.0).then_some(value)
     }
 
-    /// Sets the parameter in `device`, rounded where the field is an integer; a no-op if the device lacks it.
+    /// Sets the parameter in `device` to `value`, rounded if the field is an integer. A no-op if the device lacks the
+    /// parameter.
     pub fn set(&self, device: &mut Device, value: f64) {
         match (self.place)(device) {
             Some(Place::Whole(n)) => *n = value.round() as u64,
@@ -236,8 +237,8 @@ const ALL: &[Parameter] = &[
     parameter("memory.write", Unit::BytesPerS, RATE, of_kind!(Memory, Real, write_bytes_per_s)),
 ];
 
-/// The parameters of `device` that can be fitted, in the order of the device file. Without `is_steady`, the device is
-/// not in the steady state of random writes, so its spare capacity has no effect and is left out.
+/// Returns the parameters that a fit can estimate for `device`, in the order of the device file. Without `is_steady`,
+/// the device is not in the steady state of random writes, so its spare capacity has no effect and is left out.
 pub fn parameters(device: &Device, is_steady: bool) -> Vec<Parameter> {
     let has_effect = |parameter: &&Parameter| is_steady || parameter.key != SPARE;
     let has = |parameter: &&Parameter| parameter.of(device).is_some();

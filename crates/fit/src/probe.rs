@@ -1,11 +1,11 @@
-//! Cells that a fit measures, by family of devices: cells from which the parameters are estimated, and held-out cells
-//! that score the result.
+//! Workloads that a fit measures, by family of devices. Most are measured to estimate the parameters; the held-out ones
+//! only score the result.
 
 use iodyno_emulate::spec::Kind;
 use iodyno_units::{OpKind, Precondition};
 use iodyno_workload::Spec;
 
-/// Families of devices that can be fitted.
+/// Device families that a fit supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Solid-state drive.
@@ -53,17 +53,17 @@ impl Family {
     }
 }
 
-/// A cell to measure for a fit.
+/// A workload to measure for a fit.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Name of the cell. Names of held-out cells begin with [`HELD_OUT`].
+    /// Name of the workload. It begins with [`HELD_OUT`] if the workload only scores the fit.
     pub name: String,
     /// Workload to measure.
     pub spec: Spec,
 }
 
 impl Probe {
-    /// Share of writes in the operations of the workload, 0 to 1.
+    /// Fraction of the workload's operations that are writes, 0 to 1.
     pub fn write_share(&self) -> f64 {
         let of = |kind: Option<OpKind>| {
             let kinds = self.spec.kinds().filter(|it| kind.is_none_or(|kind| it.0 == kind));
@@ -73,7 +73,7 @@ impl Probe {
     }
 }
 
-/// Prefix of the names of held-out cells, which test the fitted device and are not fitted to.
+/// Prefix of the names of held-out cells. The fit does not use their results; they test the fitted device.
 pub const HELD_OUT: &str = "held-out-";
 
 /// Abbreviated workload: name, threads, depth, block size, reads in percent, and further lines of a workload file.
@@ -165,7 +165,7 @@ const HELD: &[Short] = &[
 /// Prefix of the names of cells in the steady state of random writes. Comes after [`HELD_OUT`], if the cell is held
 /// out.
 const STEADY: &str = "steady-";
-/// Name of the cell that brings a device to its steady state. It is not fitted to.
+/// Name of the workload that brings a device to its steady state. The fit does not use the results of this workload.
 pub const CONDITIONING: &str = "conditioning";
 /// Cells in the steady state of random writes, with the prefix of their names: fitted, and held out.
 const STEADY_CELLS: &[(Short, &str)] = &[
@@ -179,8 +179,8 @@ const STEADY_TIMES: u64 = 5;
 /// Number of times that conditioning overwrites the device: two, as in the SNIA's specification.
 const CONDITIONING_PASSES: u64 = 2;
 
-/// State of an emulated device before the cell of this name. [`Precondition::Workload`] means the state of the cell's
-/// target.
+/// State of the emulated device before it runs the workload called `name`. [`Precondition::Workload`] means the state
+/// given in the emulated target's name.
 pub fn precondition(name: &str) -> Precondition {
     let name = name.strip_prefix(HELD_OUT).unwrap_or(name);
     if name.starts_with(STEADY) {
@@ -189,8 +189,8 @@ pub fn precondition(name: &str) -> Precondition {
     Precondition::Workload
 }
 
-/// Returns a cell that overwrites a device of `capacity_bytes` at random until its steady state, and the cells to
-/// measure in this state, each for five times `time_ns`.
+/// Returns the probes for the steady state of random writes. The first overwrites a device of `capacity_bytes` twice at
+/// random to reach the steady state. Each of the others is measured for five times `time_ns`.
 pub fn steady_probes(capacity_bytes: u64, time_ns: u64) -> Vec<Probe> {
     let write = spec(&(CONDITIONING, 1, 64, "4KiB", 0, ""), 0, time_ns);
     let bytes = capacity_bytes * CONDITIONING_PASSES;
@@ -206,8 +206,9 @@ pub fn steady_probes(capacity_bytes: u64, time_ns: u64) -> Vec<Probe> {
     std::iter::once(first).chain(STEADY_CELLS.iter().map(of)).collect()
 }
 
-/// Returns the cells for a family of devices. Each is measured for `time_ns`, after a ramp of a fifth of `time_ns`,
-/// or half of it on a disk, whose cache fills slowly. With `is_read_only`, cells with writes are left out.
+/// Returns the probes for a family of devices. Each is measured for `time_ns` after a ramp. The ramp is a fifth of
+/// `time_ns`, but half of `time_ns` on a disk, whose cache fills slowly. With `is_read_only`, probes with writes are
+/// left out.
 pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     let parts: &[&[Short]] = match family {
         Family::Flash | Family::Volume => &[READS, DEEP, WRITES, DURABLE],
@@ -229,7 +230,8 @@ pub fn probes(family: Family, time_ns: u64, is_read_only: bool) -> Vec<Probe> {
     cells
 }
 
-/// Limits the writes of all cells after their ramps to `bytes` in total, with an equal share for each cell.
+/// Limits the amount that all probes together write to `bytes`, not counting their ramps. All probes with writes get
+/// equal shares.
 pub fn limit_writes(probes: &mut [Probe], bytes: u64) {
     let cells = probes.iter().filter(|probe| probe.write_share() > 0.0).count();
     for probe in probes {

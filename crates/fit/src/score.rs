@@ -1,4 +1,5 @@
-//! Predictions for held-out cells, compared with the figures of the nearest measured cell.
+//! Predicts held-out cells, and scores the predictions. For comparison, the figures of the nearest measured cell are
+//! taken as a prediction, too.
 
 use crate::simulate::Bench;
 use crate::statistic::{Figure, Statistic, simulated_ns};
@@ -7,35 +8,36 @@ use iodyno_measure::statistics::describe;
 use iodyno_units::OpKind;
 use iodyno_workload::Spec;
 
-/// A statistic of a held-out cell, with two predictions: by the fitted device, and by the nearest cell that was
-/// fitted to.
+/// A statistic of a held-out cell, with two predictions: the value simulated on the fitted device, and the value of the
+/// most similar cell that the fit used.
 #[derive(Clone, Debug)]
 pub struct Prediction {
     /// Name of the held-out cell.
     pub cell: String,
     /// The measured statistic. [`Statistic::cell`] is an index into the held-out cells.
     pub of: Statistic,
-    /// Value simulated on the fitted device (the twin), ns.
+    /// Value simulated on the fitted device, ns.
     pub predicted_ns: f64,
-    /// Value of the same statistic in the fitted cell that is nearest in block size, outstanding operations and share
-    /// of reads, ns; `None` if no fitted cell has the statistic.
+    /// Value of the statistic in the most similar cell that the fit used, ns; `None` if no such cell has the statistic.
+    /// Cells are similar if block size, outstanding operations and share of reads differ little.
     pub nearest_ns: Option<f64>,
 }
 
 impl Prediction {
-    /// Relative error of the twin's prediction: positive if the prediction is too high.
+    /// Relative error of [`Self::predicted_ns`]; positive if the prediction is too high.
     pub fn error(&self) -> f64 {
         self.predicted_ns / self.of.value_ns - 1.0
     }
 
-    /// Relative error of taking the nearest cell's value as the prediction: positive if that value is too high.
+    /// Relative error of [`Self::nearest_ns`] as a prediction; positive if it is too high. `None` if there is no such
+    /// value.
     pub fn nearest_error(&self) -> Option<f64> {
         Some(self.nearest_ns? / self.of.value_ns - 1.0)
     }
 }
 
-/// Medians of the absolute relative errors for one figure: of the twin, and of the nearest cells. `None` if no
-/// prediction has both errors.
+/// Returns the medians of the absolute values of [`Prediction::error`] and [`Prediction::nearest_error`] for one
+/// figure. Includes only predictions that have both; `None` if none has.
 pub fn median_error(predictions: &[Prediction], figure: Figure) -> Option<(f64, f64)> {
     let of = predictions.iter().filter(|p| p.of.figure == figure);
     let (twin, nearest): (Vec<f64>, Vec<f64>) =

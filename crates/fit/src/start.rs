@@ -1,7 +1,8 @@
-//! Closed forms for start values, from the cells with extreme loads. A parameter that may limit a rate starts 3 % above
-//! the largest measured rate, so that the refinement sees its effect. If the parameter limits nothing in the measured
-//! device, the refinement may stay at a local minimum near this start. For an SSD, a second start therefore has the
-//! controller times of the start device, where these are shorter.
+//! Start values of the parameters, computed by closed forms from the cells with extreme loads. A parameter that may
+//! limit a rate starts 3 % above the largest measured rate, so that the refinement sees the parameter's effect. If the
+//! parameter limits nothing in the measured device, the refinement may stay at a local minimum near this start. For an
+//! SSD, a second list of start values therefore takes each controller time from the device that the fit starts from, if
+//! the time is shorter there.
 
 use crate::parameter::Parameter;
 use crate::{Figure, Measured, are_printed};
@@ -53,8 +54,8 @@ impl Extremes {
     }
 }
 
-/// One or two lists of start values: [`values`], and for an SSD the same but with the controller times of `device`,
-/// where these are shorter.
+/// Returns one or two lists of start values. The first is [`values`]. For an SSD, the second takes each controller time
+/// from `device` if the time is shorter there.
 pub(crate) fn candidates(
     parameters: &[Parameter],
     device: &Device,

@@ -1,7 +1,8 @@
 //! The statistics of a measured cell that a fit compares with the simulation, and their uncertainty.
 //!
 //! Each kind of operation gives its mean latency, its median and its 99th percentile. In closed loop the rate follows
-//! from the mean latency (Little's law), so it is not a separate statistic. Printed figures may give a rate alone.
+//! from the mean latency (Little's law), so it is not a separate statistic. Published figures, however, may state only
+//! a rate.
 
 use iodyno_measure::statistics::{describe, distribution, quantile};
 use iodyno_measure::{Cell, Histogram};
@@ -30,7 +31,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All figures of a histogram, in display order.
+    /// The figures that are computed from a histogram of latencies, in display order.
     pub const OF_LATENCY: [Self; 3] = [Self::Mean, Self::P50, Self::P99];
 
     /// Name of the figure in tables and JSON.
@@ -57,9 +58,9 @@ impl Figure {
 /// Mean or percentile latency of one kind of operation in one cell, or the rate of the cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistic {
-    /// Index of the cell in the list of cells.
+    /// Index of the cell in its list: the cells that the fit uses, or the held-out cells.
     pub cell: usize,
-    /// Kind of the operations whose latency this is. A rate has the first kind of the workload.
+    /// Kind of the operations whose latency this is; for a rate, the first kind of operation in the workload.
     pub kind: OpKind,
     /// Mean or percentile of the latency, or the rate.
     pub figure: Figure,
@@ -70,12 +71,12 @@ pub struct Statistic {
     pub error: f64,
 }
 
-/// Results of a cell, measured or printed.
+/// Measured or published results of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// Statistics to fit to. [`Statistic::cell`] is 0 here.
+    /// Statistics that a fit compares with the simulation. [`Statistic::cell`] is 0 in all of them.
     pub statistics: Vec<Statistic>,
-    /// Operations per second of all kinds.
+    /// Operations per second, all kinds together.
     pub ops_per_s: f64,
     /// Reads and writes: operations per second, and bytes per second.
     pub(crate) rates: [(f64, f64); 2],

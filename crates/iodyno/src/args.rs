@@ -167,7 +167,7 @@ pub enum Command {
         /// Query whose rows must include each line of the file $IODYNO_ACKNOWLEDGED
         query: Option<String>,
     },
-    /// Run a script in the guest of `crashtest --guest`, with a disk
+    /// Run a script in the guest of `crashtest --guest`, which gets a file as its disk
     #[command(hide = true)]
     InGuest {
         /// Folder with the guest
@@ -413,7 +413,8 @@ pub struct Study {
 pub struct Explain {
     /// Emulated storage: a device of the catalog, a file that describes a device, or several devices in a server
     ///
-    /// Has the form of a `model:` target of `run --on`, such as `exflash-400g*4@x3850-x6`. The prefix is optional.
+    /// Has the form of a `model:` target of `run --on`, such as `exflash-400g*4@x3850-x6`. The prefix `model:` is
+    /// optional.
     #[arg(value_parser = emulated)]
     pub device: TargetName,
     /// Workload to simulate [default: none; list the parts of the device and a few predictions]

@@ -1,4 +1,4 @@
-//! `compare`: compares runs, with an exit code for scripts.
+//! `compare`: compares runs, and tells scripts the result by the exit code.
 
 use crate::args::Compare;
 use crate::console::{print, print_json};

@@ -1,4 +1,4 @@
-//! Standard output, for results; and standard error, for everything else.
+//! Writes results to standard output, and everything else to standard error.
 
 use crate::failure::Failure;
 use iodyno_units::text::{clean, is_hidden};

@@ -1,5 +1,5 @@
-//! `explain`: the parameters and predictions of an emulated device, and for a workload the latency breakdown
-//! and the limit. `run::explain` computes the figures; `render` formats them for people.
+//! `explain`: prints the parameters of an emulated device and a few predictions. If a workload is given, prints the
+//! latency breakdown and the bottleneck instead. `run::explain` computes the figures; `render` formats them for people.
 
 mod render;
 

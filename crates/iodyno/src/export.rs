@@ -1,4 +1,4 @@
-//! `export`: prints a run in another format, or writes it to a file, or as files in a folder.
+//! `export`: converts a run to another format, and prints the result or writes it to a file or folder.
 
 use crate::args::Export;
 use crate::console::{complain, json_text, print, print_json};

@@ -1,4 +1,4 @@
-//! `iodyno fault` and `iodyno status`: commands to a running server, and its answers as text.
+//! `iodyno fault` and `iodyno status`: send commands to a running server, and print its answers.
 
 use crate::args::{FaultFlags, Status as StatusFlags};
 use crate::console::{print, print_json};

@@ -1,4 +1,4 @@
-//! `run --fill`: the number of passes, and the cell that fills the targets before the measurement.
+//! `run --fill`: checks the number of passes, and creates the workload that fills the targets before the measurement.
 
 use crate::args::Run;
 use crate::failure::Failure;

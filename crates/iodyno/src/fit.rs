@@ -1,4 +1,4 @@
-//! `fit`: measures a device, or takes a stored run, and writes a device file that predicts other workloads too.
+//! `fit`: fits an emulated device to a real one, from new measurements, a stored run, or published figures.
 
 use crate::args::{Cli, Fit};
 use crate::console::{print, print_json, remark};

@@ -1,4 +1,5 @@
-//! Environment of another tool's jobs: files, variables, and the flags of the command line.
+//! Environment in which iodyno reads jobs of other tools: included files, environment variables, devices, and the flags
+//! of iodyno's own command line.
 
 use crate::args::Run;
 use iodyno_exchange::fio::{Process, Surroundings};

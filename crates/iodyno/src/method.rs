@@ -1,5 +1,5 @@
-//! Collects the inputs of a method (its file, workload files and flags) for `run` with a method's name, a method file
-//! or `--vary`.
+//! Collects the inputs of a method for `run`: the method's file, workload files and flags. The command line names the
+//! method or its file, or defines a method by `--vary`.
 
 use crate::args::Run;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! Warnings about files with secrets that other users can read.
+//! Warns about files that contain secrets but are readable by other users.
 
 use crate::console::remark;
 use std::path::Path;

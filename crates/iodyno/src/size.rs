@@ -1,4 +1,4 @@
-//! `size`: finds the number of devices and adapters, of each kind, that meet a demand.
+//! `size`: finds how many devices and adapters of each kind meet a demand.
 
 use crate::args::Size;
 use crate::console::{print, print_json};

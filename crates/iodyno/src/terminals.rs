@@ -11,7 +11,7 @@ const WIDTH: u16 = 100;
 
 static TERMINALS: OnceLock<Terminals> = OnceLock::new();
 
-/// Standard outputs that are terminals, and their width.
+/// Whether standard output and standard error are terminals, and the width of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminals {
     /// Whether standard output is a terminal.

@@ -1,7 +1,7 @@
 //! Servers for sockets with few clients (control, metrics, the local web page). The number of connections per socket is
-//! limited, so that storage clients do not run out of descriptors. Each connection has its own thread with deadlines,
-//! so a slow client does not block others. At the limit, a new connection ends the oldest one, and waits until its
-//! thread has closed the descriptor.
+//! limited, so that enough file descriptors remain for storage clients. Each connection has its own thread with
+//! deadlines, so a slow client does not block others. At the limit, the server shuts down the oldest connection and
+//! waits until its descriptor is closed, before it serves a new one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

@@ -77,7 +77,7 @@ pub struct Counts {
     pub(crate) longest_late_ns: u64,
     /// Number of completions delivered more than [`LATE_NS`] late.
     pub late: u64,
-    /// Number of late completions caused by a spinning thread losing its core: see [`Looks`].
+    /// Number of completions that were late because a spinning thread had lost its core; see [`Looks`].
     pub late_away: u64,
     /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,

@@ -17,7 +17,7 @@ const SECTOR_BYTES: u64 = 512;
 /// Offset of the entry count in the super block, bytes.
 const ENTRIES_AT: u64 = 16;
 
-/// Writer of a log of a volume's writes in the format of dm-log-writes.
+/// Writer of a file that logs all writes of a volume, in the format of dm-log-writes.
 #[derive(Debug)]
 pub struct DataLog {
     to: BufWriter<File>,

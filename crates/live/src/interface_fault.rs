@@ -130,9 +130,9 @@ impl Met {
 /// Time at which a delayed or held reply is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyTime {
-    /// Later than without the fault, by this time, ns.
+    /// The reply is sent this much later than without the fault, ns.
     Later(u64),
-    /// Not before this time on the caller's clock, ns; `u64::MAX`: not before the fault is cleared.
+    /// The reply is not sent before this time on the caller's clock, ns; `u64::MAX`: not before the fault is cleared.
     NotBefore(u64),
 }
 
@@ -292,7 +292,7 @@ impl SharedFaults {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Time on the clock of these faults: ns since they were created.
+    /// Current time on the clock of the faults, ns since this value was created.
     pub fn now_ns(&self) -> u64 {
         self.since.elapsed().as_nanos() as u64
     }

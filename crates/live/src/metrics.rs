@@ -1,4 +1,4 @@
-//! Metrics of a served system in the text formats of Prometheus and OpenMetrics. The values are those of its
+//! Metrics of a served system in the text formats of Prometheus and OpenMetrics. The values are taken from the system's
 //! [status](crate::status).
 
 use crate::counts::LATE_NS;

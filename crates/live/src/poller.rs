@@ -130,8 +130,8 @@ fn turn<S: Sink>(live: &Live<S>, polls: &mut Looks) {
     }
 }
 
-/// Lets a connection's thread deliver completions in place of the poller while it polls for its client's next request.
-/// The thread hands delivery back before it sleeps, and when this value is dropped.
+/// Lets a connection's thread deliver completions in place of the poller. The thread does so while it polls for its
+/// client's next request. The thread hands delivery back before it sleeps, and when this value is dropped.
 #[derive(Debug)]
 pub struct Lead<S: Sink> {
     live: Arc<Live<S>>,
@@ -149,12 +149,14 @@ impl<S: Sink> Lead<S> {
         *MAY_SPIN
     }
 
-    /// Creates the state of a connection's thread; the poller still delivers completions.
+    /// Creates the state for a connection's thread. The poller delivers completions until the thread calls
+    /// [`Self::poll`].
     pub fn new(live: Arc<Live<S>>) -> Self {
         Self { live, leads: false, polls: Looks::default(), busy_ns: 0, is_fast: false }
     }
 
-    /// Records that the client's thread has submitted a request.
+    /// Records that the client has submitted a request. From the request's time, [`Self::poll`] decides whether to keep
+    /// polling.
     pub fn request_submitted(&mut self) {
         let now_ns = self.live.now_ns();
         self.is_fast = now_ns.saturating_sub(self.busy_ns) < FAST_CLIENT_NS;

@@ -7,8 +7,8 @@
 //!
 //! - Machine time is the real time since the start, divided by the dilation.
 //! - The transport of a frontend takes time on the way in and out. The machine may run ahead by that time
-//!   ([`Options::transport`]), so that a completion reaches the client when it is due. It advances only to the times
-//!   of its events, so an operation submitted to an idle machine enters it at its submission. The time to wake a
+//!   ([`Options::transport`]), so that a completion reaches the client when it is due. The machine advances only to
+//!   the times of its events, so an idle machine starts an operation at the time of submission. The time to wake a
 //!   thread for a request is deducted from the request's submission time.
 //! - The bytes of an operation are copied at its submission, so that a copy does not delay the completion. A read
 //!   thus returns the content at submission, as a device may do for concurrent reads and writes. Reads of an array
@@ -221,8 +221,8 @@ impl<S: Sink> Live<S> {
         &self.capacities_bytes
     }
 
-    /// Capacity of a volume, bytes: that of its device or array, or of its store if that is smaller. A resize does not
-    /// change it.
+    /// Capacity of a volume, bytes: the capacity of its device or array, or of its store if the store is smaller. A
+    /// resize does not change the capacity.
     pub fn capacity_bytes(&self, volume: u32) -> u64 {
         self.capacities_bytes[volume as usize]
     }
@@ -266,8 +266,8 @@ impl<S: Sink> Live<S> {
         self.submit_of(Client::default(), worker, volume, op, payload, sink)
     }
 
-    /// Submits an operation of a client, like [`Self::submit`]. Fails it if the client's attachment to the volume
-    /// has ended or has a loss to report.
+    /// Submits an operation of a client, like [`Self::submit`]. The operation fails if the client's attachment to the
+    /// volume has ended or must report a loss.
     pub fn submit_of(
         &self,
         client: Client<'_>,

@@ -1,8 +1,7 @@
-//! Status of served storage. The same values are the JSON document of the control socket, the text of `iodyno status`
-//! (`text`) and the metrics ([`crate::metrics`]).
+//! Status of served storage. The control socket sends it as a JSON document, `iodyno status` prints it as text
+//! (`text`), and [`crate::metrics`] exports it as metrics.
 //!
-//! The names of the fields are the keys of the document. Fields marked `#[serde(skip)]` are not in the document, only
-//! in the metrics.
+//! The names of the fields are the keys of the JSON document. Fields marked `#[serde(skip)]` are only in the metrics.
 
 mod maps;
 mod observe;
@@ -94,7 +93,7 @@ pub struct ModelStatus {
 pub struct TransportStatus {
     /// Round-trip time of a request if the server's thread is awake, ns.
     pub round_trip_ns: u64,
-    /// Part of the round trip from sending an answer to its receipt by the client, ns.
+    /// Time from sending an answer to its receipt by the client, ns. It is included in the round-trip time.
     pub taking_ns: u64,
     /// Additional latency if the server's thread must be woken, ns.
     pub waking_ns: u64,
@@ -117,7 +116,8 @@ pub struct AdaptersStatus {
     pub dirty_bytes: u64,
     /// Volumes that no adapter can serve, by volume number.
     pub volumes_down: Vec<u32>,
-    /// Volumes whose access state a fault command has cleared, by volume number.
+    /// Volumes without an assigned adapter (cleared access state), by volume number. Their optimized path leads through
+    /// the primary adapter.
     pub cleared: Vec<u32>,
 }
 
@@ -151,7 +151,7 @@ pub struct VolumeStatus {
     pub hung: bool,
     /// Whether the device is lost through an injected fault, so that all operations fail.
     pub lost: bool,
-    /// Whether the emulated power is off.
+    /// Whether the emulated power is off, so that all operations fail.
     pub power_off: bool,
     /// Injected extra latency per kind of operation, ns.
     pub delay_ns: ByKind<u64>,
@@ -178,12 +178,13 @@ pub struct VolumeStatus {
     pub worn: Option<f64>,
     /// Number of completions since the start that were delivered more than [`LATE_NS`](crate::counts::LATE_NS) late.
     pub late: u64,
-    /// Number of late completions for which the polling thread had lost its core.
+    /// Number of completions that were late because the polling thread had lost its core.
     pub late_away: u64,
-    /// Median delay of a completion's delivery after its simulated time, ns; `None` if there are too few completions.
+    /// Median lateness of completions (time from due time to delivery), ns of real time; `None` if there are too few
+    /// completions.
     pub lateness_p50_ns: Option<u64>,
-    /// 99th percentile of the delay of a completion's delivery after its simulated time, ns; `None` if there are too
-    /// few completions.
+    /// 99th percentile of the lateness of completions (time from due time to delivery), ns of real time; `None` if
+    /// there are too few completions.
     pub lateness_p99_ns: Option<u64>,
     /// Number of 4 KiB units whose checksum was wrong when they were read.
     pub corruptions_found: u64,
@@ -291,7 +292,8 @@ pub struct ArrayStatus {
 /// Devices and state of a member of an array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberStatus {
-    /// Index of the member's device in the emulated system, or of all its devices if the member is an array.
+    /// Index of the member's device in the emulated system; if the member is a nested array, the indices of all devices
+    /// in it.
     #[serde(flatten)]
     pub devices: MemberDevices,
     /// Availability of the member's data.
@@ -350,7 +352,7 @@ pub struct NativeStatus {
 /// Status of a volume that is served without simulated latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NativeVolumeStatus {
-    /// Size of the volume that clients see, bytes.
+    /// Volume size that clients see, bytes.
     pub capacity_bytes: u64,
     /// Memory used by the volume's data, bytes; 0 if the data is in a file.
     pub memory_bytes: u64,

@@ -21,7 +21,7 @@ const STEP_PART: u64 = 64;
 pub struct Transport {
     /// Time from a request to its answer if the server's thread is awake, without simulated latency, ns.
     pub round_trip_ns: u64,
-    /// Part of the round trip from sending an answer to its receipt by the client, ns.
+    /// Time from sending an answer to its receipt by the client, ns. It is included in the round-trip time.
     pub taking_ns: u64,
     /// Additional latency if the request has to wake the server's thread, ns.
     pub waking_ns: u64,

@@ -2,7 +2,7 @@
 //! messages to subscribers.
 //!
 //! * [`storage`] opens files, block devices, memory and NBD exports as [`iodyno_msglog::Storage`], through `targets`.
-//! * [`ReadingThreads`] read a target ahead.
+//! * [`ReadingThreads`] is a pool of threads that read a target ahead of need.
 //! * [`Server`] adds threads, sockets and locks to [`iodyno_msglog::Log`].
 //!
 //! The protocol's encoding is in `iodyno_msglog::protocol`.

@@ -16,14 +16,14 @@ pub struct Limits {
     pub handshake: Duration,
     /// Memory limit for all clients together, beyond a small fixed amount per connection, bytes.
     pub memory_bytes: usize,
-    /// Size of the encoded replies to one client, bytes, at which encoding pauses until they are sent. A single chunk
-    /// may exceed it.
+    /// Size of a client's encoded replies at which they are sent before more are encoded, bytes. A single chunk may
+    /// exceed this size.
     pub send_bytes: usize,
     /// Maximum total size of the recent chunks cached in memory for subscribers, bytes.
     pub recent_bytes: usize,
     /// Maximum number of streams with read-ahead threads and buffers; other streams read on demand.
     pub readers_ahead: usize,
-    /// Time that connections have to finish when the server stops.
+    /// Time after which a stopping server disconnects the clients that are still connected.
     pub stop: Duration,
     /// Idle time after which an end marker is appended to the log: an empty chunk that declares all earlier chunks
     /// durable.
@@ -34,7 +34,7 @@ pub struct Limits {
     /// Replaces [`Self::stall`] for a client that occupies memory while another client waits for memory. Also the idle
     /// time after which large buffers are released.
     pub short_stall: Duration,
-    /// Time that a client has to close its end of the connection after receiving an error.
+    /// Time limit for a client to close the connection after the server has sent a final error.
     pub linger: Duration,
 }
 

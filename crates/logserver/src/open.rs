@@ -13,7 +13,7 @@ pub struct Found {
     pub recovered: Recovered,
     /// Highest publisher number in any record of the log.
     pub publisher_max: u64,
-    /// Number of the oldest message still in the log; `None` if the log has no messages.
+    /// Message number of the oldest message still in the log; `None` if the log has no messages.
     pub first_message: Option<u64>,
     /// Offsets of the damaged copies of the log's description, bytes from the start of the target. Either another
     /// program overwrote the copies, or the target lost them.
@@ -28,10 +28,10 @@ impl Found {
     }
 }
 
-/// Reads the whole log on a target, to find its end, its current values and its publishers.
+/// Reads the whole log on a target, to find the log's end, current values and publishers.
 ///
 /// # Errors
-/// The target does not contain a log, or its I/O fails.
+/// The target does not contain a log, or I/O on the target fails.
 pub fn open_log(storage: &Arc<dyn Storage>) -> Result<Found, OpenError> {
     let (mut publisher_max, mut first_message) = (0, None);
     let ahead = ReadingThreads::start(storage);

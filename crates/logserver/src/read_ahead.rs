@@ -64,7 +64,7 @@ impl Queue {
     }
 }
 
-/// Read-ahead of a target by a pool of threads with blocking reads.
+/// A pool of threads that read a target ahead of need, with blocking reads.
 pub struct ReadingThreads {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,

@@ -26,7 +26,7 @@ const PAGE_BYTES: u64 = 4096;
 pub enum Purpose {
     /// Reads the target's log, without any write.
     Read,
-    /// Appends to the target's log. The log is then not a reason to refuse the target.
+    /// Appends to the target's log. The safety checks accept a target that contains a log.
     Serve(Confirm),
     /// Creates a new log on the target. Existing content is lost.
     Create(Confirm),

@@ -155,7 +155,7 @@ impl StampQuality {
         self.span_max_ns = self.span_max_ns.max(span_ns);
     }
 
-    /// Mean uncertainty of a completion stamp, ns; None without completions.
+    /// Mean uncertainty of a completion timestamp, ns; None without completions.
     pub fn span_mean_ns(&self) -> Option<f64> {
         (self.completions > 0).then(|| self.span_sum_ns as f64 / self.completions as f64)
     }
@@ -227,8 +227,8 @@ pub struct Resources {
     /// Time that each worker waited for a processor; empty in virtual time or if the kernel does not report it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub run_delay: Vec<RunDelay>,
-    /// Time that workers waited for a processor in each interval of the series, ns, summed over workers and
-    /// without normal wake-up latency; empty if there was none.
+    /// Time that workers waited for a processor in each interval of the series, ns, summed over workers and without
+    /// normal wake-up latency. Intervals after the last wait are absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starved_by_interval_ns: Vec<u64>,
     /// Bytes moved by all operations of the cell, including those of the ramp and those that completed after the
@@ -236,10 +236,10 @@ pub struct Resources {
     pub moved_bytes: u64,
     /// Number of operations in flight, integrated over the window, operation × ns.
     pub outstanding_area_ns: u128,
-    /// Sum over the operations in flight at the window's start: time that each had already been in flight, ns. Their
-    /// latencies include this time; `outstanding_area_ns` does not.
+    /// Total time that operations in flight at the window's start had spent in flight before it, ns. Their latencies
+    /// include this time; `outstanding_area_ns` does not.
     pub carried_in_ns: i128,
-    /// Sum over the operations in flight at the window's end: time that each had been in flight in the window, ns.
+    /// Total time that operations in flight at the window's end had spent in flight within the window, ns.
     /// `outstanding_area_ns` includes this time; no recorded latency does.
     pub carried_out_ns: i128,
 }
@@ -298,8 +298,8 @@ pub struct Cell {
     pub interval_ns: u64,
     /// All completions in the window, by interval; an interval without completions is present but empty.
     pub series: Vec<Interval>,
-    /// Operations per original interval, kept when neighbouring intervals of `series` are merged because a longer
-    /// interval hides short stalls. None if nothing was merged. Not stored in the notebook.
+    /// Operations per original interval, if neighbouring intervals of `series` were merged; otherwise None. Kept
+    /// because longer intervals hide short stalls. Not stored in the notebook.
     #[serde(skip)]
     pub recorded: Option<Recorded>,
     /// CPU time and context switches of the workers, and operations in flight, during the window.
@@ -369,7 +369,8 @@ impl Cell {
     }
 
     /// Returns the interval length with which the cell was recorded, ns, and the IOPS of each complete interval. A
-    /// shorter last interval is omitted. A cell shorter than one interval gives one value; an empty window gives none.
+    /// shorter last interval is omitted. A window shorter than one interval counts as one interval of its own length;
+    /// an empty window gives no values.
     pub fn rates_iops(&self) -> (u64, Vec<f64>) {
         let (interval_ns, ops) = self.recorded();
         let length_ns = interval_ns.min(self.window_ns);
@@ -431,7 +432,7 @@ impl Cell {
     }
 
     /// Whether the latencies of each interval are known for a kind of operation. False if another program recorded only
-    /// those of the whole cell.
+    /// the latencies of the whole cell.
     pub fn has_latency_over_time(&self, kind: OpKind) -> bool {
         let tool = self.evidence.other_tool.as_ref();
         tool.is_none_or(|tool| tool.spread_evenly.iter().all(|name| name != kind.name()))

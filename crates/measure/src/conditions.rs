@@ -39,9 +39,9 @@ pub struct Conditions {
     pub hypervisor: Option<bool>,
     /// Number of CPU vulnerabilities that the kernel mitigates.
     pub mitigations: Option<u32>,
-    /// Pages swapped in and out by the machine during the cell.
+    /// Number of pages that the machine swapped in or out during the cell.
     pub swapped_pages: Option<u64>,
-    /// Page faults of this process that waited for storage during the cell.
+    /// Number of this process's page faults that waited for storage during the cell.
     pub major_faults: Option<u64>,
     /// Settings that changed during the cell, as text: `scheduler of sda: none, then bfq`.
     pub changed: Vec<String>,

@@ -1,4 +1,4 @@
-//! Text of an explanation for a terminal.
+//! Formats the results of `explain` for a terminal.
 
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{Parameter, count_by_source};

@@ -1,4 +1,4 @@
-//! Connections of the client commands of `log` to a log server.
+//! Connects the client commands of `log` to a log server.
 
 use crate::args::LogClient;
 use crate::failure::Failure;

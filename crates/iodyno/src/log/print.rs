@@ -1,4 +1,4 @@
-//! Printing of messages as lines on standard output.
+//! Prints messages as lines on standard output.
 
 use crate::args::LogOutput;
 use crate::failure::Failure;

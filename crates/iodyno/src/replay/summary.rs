@@ -1,4 +1,4 @@
-//! The summary of a trace, for a terminal and as JSON.
+//! Formats the summary of a trace, as text for a terminal or as JSON.
 
 use crate::console::print as print_text;
 use crate::console::print_json;

@@ -1,10 +1,10 @@
-//! The FUSE frontend: a folder with a file for each volume, of the volume's size, and `status.json` with the
-//! machine's state. `losetup --direct-io=on` turns such a file into a block device, on any kernel.
+//! The FUSE frontend: a folder that contains one file per volume, as large as the volume, and `status.json` with the
+//! machine's state. `losetup --direct-io=on` turns a volume's file into a block device, on any kernel.
 //!
-//! Such a file behaves like a device. Its size can't change (opening it with truncation has no effect), fsync is a
+//! A volume's file behaves like a device. Its size can't change (opening it with truncation has no effect), fsync is a
 //! flush, punching a hole is a trim, and the page cache is bypassed. The thread that advances the machine answers the
-//! requests, so any number can be in flight. After a power cut, operations on open files fail with EIO until the file
-//! is reopened.
+//! requests, so many requests can be in flight. After a power cut, operations on open files fail with EIO until the
+//! file is reopened.
 //!
 //! Each client thread uses a separate worker of the emulated host, as long as there are enough workers.
 
@@ -54,7 +54,7 @@ pub enum Reply {
     Written(ReplyWrite, u32),
     /// Reply without data.
     Done(ReplyEmpty),
-    /// Completion of one operation of a request that was split into several.
+    /// Completion of one of the operations into which a request was split.
     Piece(Arc<Pieces>),
 }
 

@@ -89,7 +89,7 @@ fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }
 
-/// Export information that NBD clients receive about a volume of `size_bytes`.
+/// Describes an export to NBD clients: its size, description, block sizes and supported commands.
 pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
     Info {
         size_bytes,

@@ -54,7 +54,7 @@ impl Sink for Reply {
     }
 }
 
-/// Properties of a ublk block device that the kernel reports to its users.
+/// Properties that the kernel reports for a ublk block device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceFlags {
     /// Whether the kernel should treat the device as a rotating disk.

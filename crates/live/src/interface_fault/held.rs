@@ -41,7 +41,7 @@ impl<T> Held<T> {
         (first.key().0 <= now_ns).then(|| first.remove())
     }
 
-    /// Makes the replies that `is_one` selects due immediately.
+    /// Releases the replies for which `is_one` returns true: they become due at once.
     pub fn release(&mut self, is_one: impl Fn(&T) -> bool) {
         for ((until_ns, sequence), reply) in std::mem::take(&mut self.replies) {
             let until_ns = if is_one(&reply) { 0 } else { until_ns };

@@ -1,9 +1,9 @@
 //! The folder with the bytes of an array: a file for each member (`member-0` is the first), and `array.json`, which
 //! states the missing members and whether data is lost.
 //!
-//! A missing member's content becomes stale. `array.json` lists the member as missing from before the first write that
-//! the member misses until its rebuild has ended. A server that opens the folder starts without that member. A member
-//! whose file was removed is missing too.
+//! A missing member's content becomes stale. The member is entered in `array.json` as missing before it misses a write,
+//! and removed from the list when its rebuild has ended. A server that opens the folder starts without the listed
+//! members. A member whose file was removed is missing too.
 //!
 //! For an array behind adapters with a write cache, the file `cache`, of the volume's size, holds the cached data.
 //! Like a protected cache after a power failure, the file survives the server, and [`ArrayFolder::open`] writes its
@@ -186,8 +186,8 @@ impl ArrayFolder {
         self.health.missing
     }
 
-    /// Number of members' units that opening rewrote because parity or copies were inconsistent after an unclean
-    /// shutdown.
+    /// Number of 4 KiB units that opening rewrote on the members, because their parity or copies were inconsistent
+    /// after an unclean shutdown.
     pub fn resynced_units(&self) -> u64 {
         self.resynced_units
     }

@@ -1,5 +1,5 @@
-//! Operations in the machine, and their bytes. Bytes are accepted when an operation is submitted; the machine's content
-//! events then move them. This module knows simulated time only.
+//! Operations in the machine, and their bytes. The bytes of a write are copied when it is submitted; the machine's
+//! content events then move the copy to a buffer or the medium. All times in this module are simulated.
 
 use super::array_bytes::{ArrayBytes, Operation};
 use super::attached::Losses;

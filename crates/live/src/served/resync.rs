@@ -1,5 +1,5 @@
-//! Resynchronises an array: makes parity agree with the data, and copies with the first copy, in all rows that hold
-//! data. Members are files or arrays.
+//! Resynchronises an array: in all rows that hold data, recomputes the parity, or overwrites all other copies with the
+//! first copy. Members are files or arrays.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::spec::SECTOR_BYTES;

@@ -1,5 +1,5 @@
-//! Clean shutdown of a served machine: like a computer that flushes its disks and then cuts their power. (Killing the
-//! server is a power cut.)
+//! Clean shutdown of a served machine, like a computer's: flushes all volumes before the power goes off. (Killing the
+//! server acts like a power cut.)
 //!
 //! Clients no longer wait, so the machine runs ahead of real time until the last flushes have ended.
 

@@ -11,14 +11,14 @@ use std::marker::PhantomData;
 pub struct ByKind<T>(pub [T; OpKind::COUNT]);
 
 impl<T> ByKind<T> {
-    /// Iterates over all kinds of operations: the kind's JSON key and its value.
+    /// Iterates over the values of all kinds of operations, each with the JSON key of its kind.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &T)> {
         OpKind::ALL.into_iter().map(OpKind::name).zip(&self.0)
     }
 }
 
 impl<T: Default + PartialEq> ByKind<T> {
-    /// Iterates over the kinds whose value differs from the default: the kind's JSON key and its value.
+    /// Iterates over the values that differ from the default, each with the JSON key of its kind.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &T)> {
         self.all().filter(|(_, value)| **value != T::default())
     }

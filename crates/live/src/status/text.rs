@@ -1,4 +1,4 @@
-//! The status as text for people, such as for `iodyno status`.
+//! Formats a server's status as text for people; `iodyno status` prints it.
 
 use super::{
     AdaptersStatus, ArrayStatus, InterfaceFaultStatus, MemberDevices, MemberState, MemoryStatus,

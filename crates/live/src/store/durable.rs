@@ -6,7 +6,8 @@
 //! little memory.
 //!
 //! A write to a part of a corrupt unit fails but is not stranded: its data is written, and the unit stays corrupt
-//! ([`Base::write_beneath`]). If it was already acknowledged, the next flush fails instead ([`Durable::take_late`]).
+//! ([`Base::write_beneath`]). If the write was already acknowledged, the next flush fails instead
+//! ([`Durable::take_late`]).
 
 use super::base::Base;
 use super::error::{ReadError, WriteError};

@@ -1,4 +1,4 @@
-//! Errors of a volume's bytes, by kind, so that a frontend can choose its error code.
+//! Errors in accessing a volume's bytes, by kind, so that a frontend can choose the error code for its client.
 
 use iodyno_units::IoError;
 use std::io;
@@ -171,7 +171,7 @@ pub enum OpenError {
         /// Size of the volume, bytes.
         wanted_bytes: u64,
     },
-    /// The volume's checksum file is damaged, or is another kind of file.
+    /// The file at the path of the volume's checksums is damaged, or is not a checksum file.
     #[error("{}: {why}: if you move this file away, existing data is served without checksums until it is rewritten", path.display())]
     Sums {
         path: PathBuf,

@@ -2,8 +2,8 @@
 //! checksum file lies next to it.
 //!
 //! Every write is in the page cache before it returns, so a killed server loses nothing. A crash of the host may lose
-//! data unless `sync` was called. Units of which only the sum reached the disk then read as corrupt. Each mebibyte
-//! has a lock, under which a unit's data and sums change together.
+//! data unless `sync` was called. If only the checksum of a unit reached the disk, the unit then reads as corrupt. Each
+//! mebibyte has a lock, under which a unit's data and sums change together.
 //!
 //! # Writes that the host refuses or cuts short
 //! - Each 512-byte sector has the old or the new content, and the unit's sum is set to match. A corrupt unit that was
@@ -56,7 +56,7 @@ pub(super) struct File {
     generations: Mutex<Generations>,
     /// Generations of writes (periods between flushes) that are closed or in doubt, as read when the file was opened.
     opened: Generations,
-    /// Whether the last server that had the file open shut down cleanly; true if there was none.
+    /// Whether the previous server of the file shut down cleanly; true if there was none.
     pub(super) was_ended: bool,
     /// Number of the current generation of writes, which began with the last flush and ends with the next.
     generation: AtomicU64,

@@ -26,7 +26,8 @@ const LEAP: u64 = 1 << 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Generations {
     serial: u64,
-    /// Highest generation that is closed or in doubt. All earlier generations are closed or in doubt, too.
+    /// Number of the last generation (period between two flushes) whose writes have all completed, or are in doubt
+    /// after an unclean shutdown. All earlier generations are closed or in doubt, too.
     pub closed: u64,
     ended: bool,
     /// First and last generation of each range that is in doubt after an unclean shutdown, in ascending order.

@@ -1,5 +1,5 @@
-//! An existing disk image below a volume in memory: reads return its bytes wherever the volume was not written. It is a
-//! raw file or an export of another NBD server, and is never written to.
+//! An existing disk image below a volume in memory: reads return the image's bytes wherever the volume was not written.
+//! The image is a raw file or an export of another NBD server, and is never written to.
 
 use super::error::{OpenError, ReadError};
 use super::host::{Host, HostFile, NO_FAULTS};

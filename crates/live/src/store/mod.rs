@@ -20,7 +20,7 @@
 //! - An operation whose bytes the host refuses returns the error. Reads return the new bytes. After a kill of the
 //!   server, each sector of the operation may hold the old or the new bytes, unless a flush has succeeded before the
 //!   kill.
-//! - An operation that covers a part of a corrupt unit returns the error, too. Its bytes are written to the base, but
+//! - An operation that covers a part of a corrupt unit returns an error, too. Its bytes are written to the base, but
 //!   the unit reads as corrupt until it is rewritten whole or the injected corruption is cleared. If the operation
 //!   was already acknowledged, the next flush returns the error, once.
 //! - An operation whose acknowledgement promises durability (FUA write, write to a protected device, write of zeroes,
@@ -189,7 +189,7 @@ impl Store {
         self.base().remove_made(self.options.sums_until_end);
     }
 
-    /// Whether the last server that had the file open shut down cleanly; true if there was none.
+    /// Whether the previous server of the file shut down cleanly; true if there was none.
     pub fn was_ended(&self) -> bool {
         self.base().was_ended()
     }

@@ -56,12 +56,13 @@ pub(super) struct Payload {
     pub len_bytes: u64,
     /// Data to write; empty for zeroes and trims.
     pub bytes: Vec<u8>,
-    /// Sequence number of the last version accepted before this write began. All versions up to it are older than the
-    /// write.
+    /// Sequence number of the last unit version accepted before this write began. Versions up to this number are older
+    /// than the write.
     pub begun: u64,
     /// First error of the write, if any.
     pub failure: Option<WriteError>,
-    /// For writes of zeroes: whether the device has reported the partial unit at the start and at the end of the range.
+    /// For a write of zeroes: whether a content event has zeroed the partial unit at the start of the range, and the
+    /// one at the end. A partial unit without such an event is zeroed at completion.
     pub ends_reported: [bool; 2],
     /// Number of the write's 4 KiB units that reached the medium.
     pub landed: u32,

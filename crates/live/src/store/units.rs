@@ -9,13 +9,13 @@ pub(super) const UNIT: usize = UNIT_BYTES as usize;
 /// Overlap of a byte range with one 4 KiB unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Number of the 4 KiB unit in the volume.
+    /// Index of the 4 KiB unit in the volume.
     pub unit: u64,
-    /// Start of the overlap, bytes from the start of the unit.
+    /// Start of the range's overlap with the unit, bytes from the start of the unit.
     pub from: usize,
-    /// Exclusive end of the overlap, bytes from the start of the unit.
+    /// Exclusive end of the range's overlap with the unit, bytes from the start of the unit.
     pub to: usize,
-    /// Start of the overlap, bytes from the start of the range.
+    /// Start of the range's overlap with the unit, bytes from the start of the range.
     pub at: u64,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn sum(unit: &[u8]) -> u32 {
 pub(super) struct Run {
     /// Whether the run is data; otherwise it is a hole.
     pub data: bool,
-    /// Exclusive end of the run, as the number of a 4 KiB unit.
+    /// Exclusive end of the run, as the index of a 4 KiB unit.
     pub end: u64,
 }
 

@@ -388,8 +388,7 @@ impl Store {
         }
     }
 
-    /// Host's error for data that it refused to write and that is kept in memory; `None` if there is no such
-    /// data.
+    /// Error with which the host refused data that is still kept in memory; `None` if there is no such data.
     pub fn trouble(&self) -> Option<&WriteError> {
         self.durable.trouble()
     }
@@ -404,8 +403,7 @@ impl Store {
         self.durable.take_refusals()
     }
 
-    /// Retries the writes that the host refused. Returns the host's error if it still refuses some; `None` if no
-    /// refused data is left.
+    /// Retries the writes that the host refused. Returns the host's error if it refuses one again; otherwise `None`.
     pub fn is_stranded(&mut self) -> Option<WriteError> {
         if self.durable.is_clear() || self.durable.settle_some() {
             return None;
@@ -413,9 +411,9 @@ impl Store {
         self.trouble().cloned()
     }
 
-    /// Decides whether an operation may be submitted, after retrying the writes that the host refused. Returns the
-    /// host's error if it still refuses some and the operation needs space on the host or could exceed
-    /// `memory_bytes_max`; otherwise `None`. Must be called before each submission.
+    /// Retries the writes that the host refused, and decides whether an operation may be submitted. Returns the host's
+    /// error if a write is refused again and the operation needs space on the host or could exceed `memory_bytes_max`;
+    /// otherwise `None`. Must be called before each submission.
     pub fn refuses(&mut self, op: &Op, memory_bytes_max: u64) -> Option<WriteError> {
         if matches!(op.kind, OpKind::Read | OpKind::Flush) {
             return None;

@@ -1,4 +1,4 @@
-//! Table of the open files of volumes, by the file handle that the kernel sends. Handle 0 is the status file.
+//! Table of the volumes' open files. The keys are the file handles that the kernel sends. Handle 0 is the status file.
 
 use crate::served::Attached;
 use fuser::FileHandle;
