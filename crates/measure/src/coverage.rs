@@ -1,12 +1,12 @@
 //! Counts the completed writes to each block of a range, to prove that a fill covered the range.
 //!
 //! Each count has two bits and saturates at 3. Each worker has its own map, allocated before it starts and merged at
-//! the end; counting takes a few instructions per block of an operation. A map takes a quarter of a byte per block: 16
-//! MiB for 8 TiB in blocks of 128 KiB.
+//! the end. Counting an operation takes a few instructions per block. A map takes a quarter of a byte per block: 16 MiB
+//! for 8 TiB in blocks of 128 KiB.
 
 use serde::{Deserialize, Serialize};
 
-/// Number of writes to each block of a byte range, counted up to 3.
+/// Number of completed writes to each block of a byte range. A block's count stops at 3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     start_bytes: u64,
@@ -84,7 +84,8 @@ impl Coverage {
         })
     }
 
-    /// Bytes of the range that were written at least `at_least_times` times, 1 to [`TIMES_MAX`](Self::TIMES_MAX).
+    /// Number of bytes in blocks that were written at least `at_least_times` times. `at_least_times` is 1 to
+    /// [`TIMES_MAX`](Self::TIMES_MAX).
     pub fn bytes(&self, at_least_times: u8) -> u64 {
         let last = self.blocks().saturating_sub(1);
         let missing = self.blocks() * self.block_bytes - self.len_bytes;
@@ -148,7 +149,7 @@ pub struct FillProof {
 }
 
 impl FillProof {
-    /// Minimum `times_share` for a fill to count as complete.
+    /// Minimum [`Self::times_share`] for a fill to count as complete.
     pub const SHARE_MIN: f64 = 0.999;
 
     /// Whether the fill is incomplete: `times_share` is below [`Self::SHARE_MIN`].

@@ -3,13 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Category of an operation's failure.
+/// Cause of a failed operation: a class of Linux error numbers, a short transfer or wrong content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// EIO and similar errors: the medium or the path to it failed.
     Io,
-    /// ENOSPC, EDQUOT: no space on the file system or device.
+    /// ENOSPC, EDQUOT, EFBIG: no space on the file system or device, or a file too large for the file system.
     NoSpace,
     /// Fewer bytes moved than requested: a file was truncated during the run, or a device shrank.
     Short,
@@ -24,7 +24,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Every kind, in the order of its index.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 7] = [
         Self::Io,
         Self::NoSpace,
@@ -61,7 +61,7 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the category of a Linux error number; [`Self::Other`] if it belongs to none of the others.
+    /// Returns the kind of failure for a Linux error number; [`Self::Other`] if no other kind includes the number.
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             5 | 52 | 61 | 84 | 121 | 110 => Self::Io, // EIO EBADE ENODATA EILSEQ EREMOTEIO ETIMEDOUT
@@ -73,8 +73,8 @@ impl ErrorKind {
     }
 }
 
-/// Formats a Linux error number with its symbolic name, such as `EINVAL (22)`, or as `error 200` if the name
-/// is unknown. Only errors of reads, writes, flushes and ring submissions have names.
+/// Formats a Linux error number with its symbolic name, such as `EINVAL (22)`, or as `error 200` if the name is
+/// unknown. [`errno_name`] knows the errors of reads, writes, flushes and ring submissions.
 pub fn errno_text(errno: i32) -> String {
     match errno_name(errno) {
         Some(name) => format!("{name} ({errno})"),
@@ -130,9 +130,10 @@ pub const fn errno_name(errno: i32) -> Option<&'static str> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCounts {
     counts: [u64; ErrorKind::ALL.len()],
-    /// Linux error number of the latest failure; 0 if there was none.
+    /// Linux error number of the latest failure; 0 if there was none. After a merge, the larger of the two numbers.
     pub last_errno: i32,
-    /// Linux error number of the latest failure of the kind [`ErrorKind::Other`]; 0 if there was none.
+    /// Linux error number of the latest failure of the kind [`ErrorKind::Other`]; 0 if there was none. After a merge,
+    /// the larger of the two numbers.
     #[serde(default)]
     pub other_errno: i32,
 }
@@ -152,7 +153,7 @@ impl ErrorCounts {
         }
     }
 
-    /// Number of failed operations of one category.
+    /// Number of failed operations of one kind.
     pub fn of(&self, kind: ErrorKind) -> u64 {
         self.counts[kind as usize]
     }
@@ -162,7 +163,7 @@ impl ErrorCounts {
         self.counts.iter().sum()
     }
 
-    /// Kinds that occurred, with their counts.
+    /// Iterates over the kinds of error that occurred, each with its number of failed operations.
     pub fn iter(&self) -> impl Iterator<Item = (ErrorKind, u64)> + '_ {
         ErrorKind::ALL.into_iter().map(|k| (k, self.of(k))).filter(|&(_, n)| n > 0)
     }

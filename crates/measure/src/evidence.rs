@@ -1,7 +1,7 @@
-//! Evidence by which verdicts judge a cell's figures: how the target was opened, whether the page
-//! cache or kernel workers were involved, whether the blocks had ever been written, the cost of the generator itself.
-//! `drive` and `run` gather it; `None` means "unknown", which is never taken for "fine". Texts that only people read
-//! are a cell's `facts`.
+//! Evidence from which verdicts judge a cell's figures: how the target was opened, whether the page cache or kernel
+//! workers were involved, whether the blocks had ever been written, and the cost of the load generator. The crates
+//! `drive` and `run` record the evidence. `None` means "unknown"; verdicts never take it for "fine". Texts for people
+//! only are in [`crate::Cell::facts`].
 
 use crate::conditions::Conditions;
 use crate::coverage::FillProof;
@@ -10,12 +10,12 @@ use crate::storage::{DiskUse, Storage, Uncached};
 use crate::verification::Verification;
 use serde::{Deserialize, Serialize};
 
-/// Preparation of the targets by a step that issues no I/O, with its description.
+/// Outcome of a preparation step that issued no I/O. Each variant holds a description for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// The step purged the targets that the user had named for destruction and that support a purge. The text gives the
-    /// outcome for each target.
+    /// The step purged every target that supports a purge and that the user had named for destruction. The text gives
+    /// the outcome for each target.
     Purged(String),
     /// Emulated devices were created directly in the state that a fill leaves.
     Constructed(String),
@@ -37,8 +37,8 @@ impl Preparation {
     }
 }
 
-/// Circumstances of a cell from which [`crate::verdict`] judges whether its figures are valid. `None` means
-/// unknown.
+/// Circumstances of a cell (one measurement). [`crate::verdict`] uses them to judge whether the cell's figures are
+/// valid. `None` means unknown, unless the field says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
@@ -70,15 +70,15 @@ pub struct Evidence {
     pub map_sync: Option<bool>,
     /// Clock of the timestamps; None if time is emulated.
     pub clock: Option<String>,
-    /// Warm-up before the ramp, until the fill of buffers and caches was steady; None in real time or without a
-    /// warm-up.
+    /// Length and result of the warm-up, which precedes the ramp and lasts until the fill levels of buffers and caches
+    /// are steady. None in real time, or if there was no warm-up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
     /// In virtual time: fill levels of buffers and caches at the start and the end of the window.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<StoreLevel>,
-    /// Whether writes were skewed although the emulated flash started in the steady state of uniform writes. Only
-    /// in virtual time.
+    /// Whether writes were skewed although the emulated flash started in the steady state of uniform writes. Occurs
+    /// only in virtual time.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub skew_missing: bool,
     /// State of an emulated device at the start of the cell, as text.
@@ -87,16 +87,18 @@ pub struct Evidence {
     pub skipped: Option<String>,
     /// Reason why an engine failed; None if none did.
     pub failure: Option<String>,
-    /// Precision reached by a cell that ended early ([`crate::Ended::Settled`]), as text; None for other cells.
+    /// Precision reached by a cell that ended early ([`crate::Ended::Settled`]), as text; None if the cell did not end
+    /// early.
     pub settled: Option<String>,
     /// Deviation of the cell from its method's rules, as text; None if there is none.
     pub deviation: Option<String>,
-    /// Preparation by a step that issued no I/O; None for other cells.
+    /// Outcome of a preparation step that issued no I/O; None if the cell is a measurement or a fill.
     pub preparation: Option<Preparation>,
-    /// Reason why the step could not reuse an earlier run's preparation, if that was requested.
+    /// Reason why a preparation step was carried out although the user asked to reuse an earlier run's preparation;
+    /// None otherwise.
     pub not_reused: Option<String>,
-    /// Storage below the target, and the number of the cell's bytes that reached it; None for emulated targets and
-    /// for memory of this process.
+    /// Storage below the target, with the byte counts of its devices during the cell; None for emulated targets and for
+    /// memory of this process.
     pub storage: Option<Storage>,
     /// Activity of the block device that is, or is directly below, the target. If several cells run on the device at the
     /// same time, only the first has this field, so that sums do not count the activity twice.
@@ -152,7 +154,7 @@ pub struct Evidence {
     /// Process that measured the cell; None for the merged cell, and for a run of one process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<RankEvidence>,
-    /// Longest time from the start that the ranks agreed on to the actual start of a worker, ns; None for a run of one
+    /// Longest delay of a worker's start after the start time that the ranks had agreed on, ns; None for a run of one
     /// process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_late_ns: Option<u64>,
@@ -161,11 +163,11 @@ pub struct Evidence {
     pub ranks: Vec<RankFigures>,
     /// Other workloads that ran on the same targets at the same time.
     pub beside: Vec<String>,
-    /// Number of operations that should have repeated a recently read or written address, but used a random one because
-    /// there was none yet.
+    /// Number of operations that should have repeated a recently read or written address, but used a random address
+    /// because no recent address existed yet.
     pub recent_misses: u64,
-    /// Number of operations skipped because another operation on the same block was in flight; 0 unless the content is
-    /// verifiable.
+    /// Number of operations that iodyno replaced by operations on other blocks, because another operation on the same
+    /// block was in flight; 0 unless the content is verifiable.
     pub overlaps_skipped: u64,
     /// Operations that never completed because the target hung; None if all completed.
     pub hung: Option<Hung>,
@@ -175,8 +177,8 @@ pub struct Evidence {
     /// bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
-    /// Time that the I/Os spent in each phase, in phase order. Covers all I/Os in virtual time, and a sample of the I/Os
-    /// in real time ([`SpentOf::Operation`]).
+    /// Time that the I/Os spent in each phase. Covers all I/Os in virtual time, and a sample of the I/Os in real time
+    /// ([`SpentOf::Operation`]).
     pub spent: Vec<Spent>,
     /// Utilisation of the emulated machine's components, without idle ones. Empty for cells in real time.
     pub busy: Vec<Busy>,
@@ -186,13 +188,14 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Whether at least part of the target is backed by this machine's memory, outside this process.
+    /// Whether all or part of the target is backed by memory of this machine. False if the memory belongs to this
+    /// process.
     pub fn is_memory(&self) -> bool {
         self.storage.as_ref().is_some_and(Storage::is_memory)
     }
 
-    /// Merges the phase times and component utilisation of another target. Keeps only the busiest of the components
-    /// with the same name.
+    /// Adds the phase times of another target. For component types that both targets have, keeps the higher
+    /// utilisation.
     pub fn add_usage(&mut self, other: &Self) {
         self.add_spent(&other.spent);
         for theirs in &other.busy {
@@ -217,20 +220,21 @@ impl Evidence {
     }
 }
 
-/// Warm-up of a cell in virtual time: its length and whether it reached a steady state.
+/// Length of a cell's warm-up in virtual time, and whether the warm-up reached a steady state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// Length of the warm-up, ns of virtual time.
     pub took_ns: u64,
     /// Buffer or cache whose fill level was still changing at the warm-up's time limit; None if all were steady.
     pub unsteady: Option<String>,
-    /// Net change of the fill level of the buffer or cache in `unsteady`, divided by the bytes written into it;
-    /// negative if it drained.
+    /// Change of the fill level of the buffer or cache in `unsteady`, as a fraction of the bytes written into that
+    /// buffer or cache, or of its capacity if nothing was written. Negative if the level fell.
     pub net_share: Option<f64>,
 }
 
-/// Fill of one kind of buffer or cache at the start and end of a window, summed over the emulated system. Burst credits
-/// of operations are counted in operations instead of bytes.
+/// Fill level of all buffers or caches of one kind at the start and the end of a window, summed over the emulated
+/// system. The kind may also be the burst credits of a limit; credits of an IOPS limit are counted in operations
+/// instead of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoreLevel {
     /// Kind of buffer or cache, such as `disk's write cache`.
@@ -239,21 +243,22 @@ pub struct StoreLevel {
     pub start_bytes: u64,
     /// Bytes in the buffer or cache at the end of the window.
     pub end_bytes: u64,
-    /// Fill at which the buffer or cache blocks new data or evicts, bytes.
+    /// Capacity, bytes. At this fill level, the buffer or cache blocks new data or evicts old data.
     pub capacity_bytes: u64,
     /// Bytes that entered the buffer or cache during the window.
     pub taken_bytes: u64,
-    /// Bytes that waited at the start of the window and could be written out in any order; 0 if the order is fixed.
+    /// Dirty bytes at the start of the window that could be written out in any order; 0 if the order is fixed.
     pub choice_bytes: u64,
-    /// Whether the fill rose in each eighth of the window, or fell in each.
+    /// Whether the fill level rose in every eighth of the window, or fell in every eighth. For burst credits, only a
+    /// fall counts.
     pub one_way: bool,
 }
 
-/// Another program that measured a cell, and the figures that its files lack.
+/// Program other than iodyno that measured a cell, and the figures that the program's files lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OtherTool {
-    /// Name and version, such as `fio-3.36`.
+    /// Name and version of the program, such as `fio-3.36`.
     pub program: String,
     /// Whether only some percentiles of the latencies are known. Each latency is then recorded as the next higher known
     /// percentile, which is an upper bound.
@@ -266,7 +271,7 @@ pub struct OtherTool {
 /// The rank that measured a cell: one of the processes of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankEvidence {
-    /// Number of the rank, from 0.
+    /// Index of the process among all processes of the run, from 0.
     pub rank: u32,
     /// Host name of the rank's machine.
     pub host: String,
@@ -303,33 +308,33 @@ pub struct Spent {
     pub phase: String,
     /// Unit of `count`: operations or pages.
     pub of: SpentOf,
-    /// Total time spent in the phase, ns.
+    /// Time spent in the phase, summed over `count` operations or pages, ns.
     pub total_ns: u64,
     /// Number of operations or pages that passed through the phase.
     pub count: u64,
 }
 
-/// Unit in which [`Spent::count`] counts.
+/// Unit of [`Spent::count`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpentOf {
     #[default]
     Read,
     Write,
-    /// Flash pages read; pages of one read operation may be read in parallel.
+    /// Counts flash pages read. Several pages of one read operation may be read in parallel.
     Page,
-    /// Sampled operations of any kind on a real target. The phase `submission` is part of the latency and lasts
-    /// until the submitting call returns. The phase `reaping` follows the latency and lasts until the operation
-    /// is counted.
+    /// Counts sampled operations of any kind on a real target. The phase `submission` is part of the latency and lasts
+    /// until the submitting call returns. The phase `reaping` follows the latency and lasts until the operation is
+    /// counted.
     Operation,
 }
 
-/// Utilisation of all components of the emulated machine that have the same name.
+/// Mean utilisation of the emulated machine's components of one type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
-    /// Name of the component, such as `flash channels`.
+    /// Name of the type of component, such as `flash channels`.
     pub resource: String,
-    /// Number of components with this name.
+    /// Number of components of this type.
     pub count: u32,
     /// Mean fraction (0 to 1) of the window in which the components were busy.
     pub share: f64,

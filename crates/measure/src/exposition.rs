@@ -5,7 +5,7 @@ use crate::Histogram;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Text format of metrics.
+/// Text format in which Prometheus scrapes metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// OpenMetrics 1.0: with units, exemplars and an end marker.
@@ -34,7 +34,7 @@ const DECADES: std::ops::RangeInclusive<i32> = 2..=9;
 /// Labels (without braces) and value of a sample.
 pub type Sample = (String, f64);
 
-/// Labels (without braces) and values of a latency histogram.
+/// Labels (without braces), values and exemplars of a latency histogram.
 pub type LatencySample<'a> = (String, &'a Histogram, &'a Exemplars);
 
 /// A recorded operation that is an example of the values in a histogram's bucket.
@@ -123,9 +123,9 @@ impl Exposition {
         }
     }
 
-    /// Adds latency histograms, converted from ns to seconds. A stored bucket counts towards an exported bucket if the
-    /// stored bucket's middle, which is within 0.4 % of all its values, does not exceed the exported bucket's upper
-    /// bound.
+    /// Adds latency histograms, converted from ns to seconds. The exported buckets are wider than the stored ones. A
+    /// stored bucket counts as below an exported upper bound if its middle does not exceed that bound. The middle
+    /// differs from each value in the stored bucket by at most 0.4 %.
     pub fn histogram(&mut self, name: &str, help: &str, all: &[LatencySample<'_>]) {
         if all.is_empty() {
             return;
@@ -155,7 +155,7 @@ impl Exposition {
         }
     }
 
-    /// Returns the complete text, for OpenMetrics with the end marker.
+    /// Returns the complete text. In OpenMetrics, the text ends with an end marker (`# EOF`).
     pub fn finish(mut self) -> String {
         if self.format == TextFormat::OpenMetrics {
             self.text.push_str("# EOF\n");

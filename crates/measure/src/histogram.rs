@@ -21,8 +21,8 @@ const SUB: usize = 1 << SUB_BITS;
 const VALUE_BITS: u32 = 42;
 const BUCKETS: usize = (VALUE_BITS - SUB_BITS + 1) as usize * SUB;
 
-/// Minimum number of samples beyond a percentile for it to be printed. With 10 samples beyond it, their
-/// number has a relative standard error of about a third.
+/// Minimum number of samples beyond a percentile for it to be printed. A count of 10 such samples has a relative
+/// standard error of about a third.
 pub const EXCEEDANCES_MIN: f64 = 10.0;
 
 /// Histogram of durations in ns with log-linear buckets. Takes about 36 KiB, or a few KiB once trimmed.
@@ -208,8 +208,8 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
-    /// Replaces the sum of all values, ns, if the values were recorded rounded but their exact sum is known. The sum is
-    /// clamped to what minimum and maximum permit.
+    /// Replaces the sum of all values, ns. Use it if values were recorded rounded, but their exact sum is known. The
+    /// sum is clamped to the range that minimum and maximum permit.
     pub fn set_sum_ns(&mut self, sum_ns: u128) {
         let all = |ns: u64| u128::from(ns) * u128::from(self.count);
         if self.count > 0 {
@@ -306,7 +306,7 @@ impl Histogram {
         if self.supports(q) { self.quantile_ns(q) } else { None }
     }
 
-    /// Whether enough samples lie on both sides of quantile `q` to print it.
+    /// Whether quantile `q` may be printed: at least [`EXCEEDANCES_MIN`] samples are expected on each side of it.
     pub fn supports(&self, q: f64) -> bool {
         exceedances(q, self.count) >= EXCEEDANCES_MIN
     }

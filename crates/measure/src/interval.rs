@@ -1,4 +1,4 @@
-//! One interval of a series: its completions by kind of operation. A cell is the sum of its intervals, so an
+//! One interval of a cell's time series: completed operations by kind. A cell is the sum of its intervals, so an
 //! interrupted run keeps every finished interval.
 
 use crate::{ErrorCounts, Histogram};
@@ -117,12 +117,13 @@ impl Interval {
         self.classes[kind.index()].get_or_insert_default()
     }
 
-    /// Kinds with results, in the order of [`OpKind::ALL`].
+    /// Iterates over the kinds of operation that occurred, with their results, in the order of [`OpKind::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (OpKind, &ClassStats)> {
         OpKind::ALL.into_iter().filter_map(|k| self.class(k).map(|c| (k, c)))
     }
 
-    /// Adds the counts of another interval. A kind that is new to `self` takes no more memory than in `other`.
+    /// Adds the counts of another interval. If a kind of operation is new to `self`, its histograms are copied as they
+    /// are: trimmed histograms remain trimmed.
     pub fn merge(&mut self, other: &Self) {
         for (kind, stats) in other.iter() {
             match &mut self.classes[kind.index()] {
@@ -150,7 +151,7 @@ impl Interval {
         self.iter().map(|(_, c)| c.ops()).sum()
     }
 
-    /// Kinds with completed or failed operations.
+    /// Iterates over the kinds of operation that completed or failed.
     pub fn kinds(&self) -> impl Iterator<Item = OpKind> {
         self.iter().filter(|(_, stats)| !stats.is_empty()).map(|(kind, _)| kind)
     }

@@ -1,4 +1,4 @@
-//! The verdict on a cell and its severity. [`crate::verdict`] judges cells.
+//! Verdicts on cells, and their levels of severity. [`crate::verdict`] derives the verdicts.
 
 use serde::{Deserialize, Serialize};
 

@@ -17,9 +17,9 @@ pub struct MessageLog {
     pub messages: u64,
     /// Total size of the persisted messages without headers, bytes.
     pub body_bytes: u64,
-    /// Time from a message's due time until it is durable, ns.
+    /// Time from a message's due time until it is persisted, ns.
     pub persist: Histogram,
-    /// Number of chunks that became durable.
+    /// Number of chunks that were persisted. A chunk is one write to the log, with one or more messages.
     pub chunks: u64,
     /// Number of completed flushes.
     pub flushes: u64,
@@ -31,9 +31,9 @@ pub struct MessageLog {
     pub blocked_ns: u64,
     /// Number of messages that publishers dropped, instead of blocking, because they had reached their limit.
     pub dropped: u64,
-    /// Number of messages read by replays.
+    /// Number of messages that replays of the log read.
     pub replayed: u64,
-    /// Number of chunks with a wrong checksum, position or message, found by replays.
+    /// Number of chunks in which a replay found a wrong checksum, position or message.
     pub replay_errors: u64,
     /// Results for each interval of the cell's time series.
     pub intervals: Vec<LogInterval>,
@@ -53,9 +53,10 @@ pub struct LogInterval {
     pub max_ns: u64,
     /// Largest backlog in the interval: number of messages that were due but not yet persisted.
     pub backlog_max: u64,
-    /// Cause of a latency spike in this interval, on emulated storage only; empty if unknown. Either the phase of the slow
-    /// writes, as named by `iodyno explain`, or `flush`, plus the device's background activity. In real time, this machine
-    /// may be the cause instead.
+    /// Cause of the latency spike in this interval; empty without a spike, or if the cause is unknown, as on real
+    /// storage. The cause is `flush`, or the phase of writes (as named by `iodyno explain`) that was unusually slow,
+    /// plus the device's background activity. On storage emulated in real time, the cause can also be a delay on this
+    /// machine.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cause: String,
 }
@@ -99,7 +100,7 @@ impl MessageLog {
     }
 }
 
-/// A message is a latency spike if its latency exceeds the median by more than this factor.
+/// An interval has a latency spike if one of its messages took more than this multiple of the median latency.
 pub const SPIKE_FACTOR: u64 = 5;
 
 /// Latency spikes in a cell's series.
@@ -109,8 +110,9 @@ pub struct Spikes {
     pub intervals: usize,
     /// Number of intervals with persisted messages.
     pub of: usize,
-    /// Median time between spikes, ns; None if the spikes are not regular. Regular: at least four spikes, in at most half
-    /// of the intervals, and at least half of the times between spikes within 25 % of the median.
+    /// Median time between spikes, ns; None if the spikes are not regular. Spikes are regular if there are at least
+    /// four, if they occur in at most half of the intervals, and if at least half of the times between them are within
+    /// 25 % of the median. Spikes in neighbouring intervals count as one.
     pub every_ns: Option<u64>,
     /// Most frequent cause of the spikes, with the number of intervals that name it; None if no cause is known, as on
     /// real storage.

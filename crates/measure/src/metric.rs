@@ -240,8 +240,8 @@ impl Counted {
         }
     }
 
-    /// Like [`Self::figures`], but the total IOPS are followed by the IOPS of each kind that the total does not count,
-    /// such as flushes.
+    /// Like [`Self::figures`], but the total IOPS are followed by the IOPS of each kind of operation that the total
+    /// omits, such as flushes.
     pub fn figures_apart(&self, metric: Metric) -> Vec<Metric> {
         let mut figures = self.figures(metric);
         if metric == Metric::of_all(Quantity::Iops) {

@@ -5,7 +5,7 @@ use crate::ranks::RankFigures;
 use crate::verdict::late_share;
 
 impl RankFigures {
-    /// Extracts a rank's results from its cell; None for a cell without a rank.
+    /// Extracts the results of the rank that measured `cell`; None if no rank is recorded.
     pub fn of(cell: &Cell) -> Option<Self> {
         let of = cell.evidence.rank.as_ref()?;
         let mut figures = Self {
@@ -19,7 +19,7 @@ impl RankFigures {
         Some(figures)
     }
 
-    /// Adds the results of the same rank's cell for another target.
+    /// Adds the results of a cell that this rank measured on another target.
     pub fn add(&mut self, cell: &Cell) {
         let total = cell.total();
         self.ops += total.ops();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RankFigures {
-    /// Number of the rank, from 0.
+    /// Index of the process among all processes of the run, from 0.
     pub rank: u32,
     /// Host name of the rank's machine.
     pub host: String,
@@ -17,12 +17,12 @@ pub struct RankFigures {
     pub bytes: u64,
     /// Length of the measured window, ns.
     pub window_ns: u64,
-    /// Median service time of reads and writes, ns; None with too few samples.
+    /// Median service time over all kinds of operation, ns; None with too few samples.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the service time of reads and writes, ns; None with too few samples.
+    /// 99th percentile of the service time over all kinds of operation, ns; None with too few samples.
     pub p99_ns: Option<u64>,
-    /// CPU utilisation (0 to 1) of the rank's workers, relative to one processor per worker, or to all processors
-    /// of the host if it has fewer.
+    /// CPU utilisation (0 to 1) of the rank's workers: their CPU time as a fraction of one processor per worker, or of
+    /// all processors if the host has fewer processors than workers.
     pub cpu_share: f64,
     /// Maximum rate of the rank's load generator, operations per second, measured on the null engine; None if
     /// unknown.
@@ -35,8 +35,8 @@ pub struct RankFigures {
     pub late_share: Option<f64>,
     /// Number of thermal throttling events of the host's processors.
     pub processor_throttles: Option<u64>,
-    /// Temperature of the hottest sensor of the rank's device, °C. With several devices, of the device closest to
-    /// its warning threshold.
+    /// Temperature of the hottest sensor of the rank's device, °C. If the rank uses several devices, the value is that
+    /// of the device closest to its warning threshold.
     pub temperature_c: Option<f64>,
     /// Warning threshold of the sensor in `temperature_c`, °C.
     pub temperature_warning_c: Option<f64>,

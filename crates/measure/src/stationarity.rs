@@ -1,5 +1,5 @@
-//! Finds stalls, changes of level and periodic swings in the throughput of a cell, with their times, lengths and sizes.
-//! [`verdict`](crate::verdict) judges these findings.
+//! Finds stalls, changes of level and periodic swings in the throughput of a cell. [`verdict`](crate::verdict) judges
+//! these findings.
 
 use crate::Interval;
 use crate::cell::Cell;
@@ -135,7 +135,8 @@ impl Stationarity {
         Self { stalls, shift, swing: swing(&filled, interval_ns), reach_share }
     }
 
-    /// Mean time between the starts of successive stalls, ns. None for fewer than four stalls, or irregular ones.
+    /// Mean time between the starts of successive stalls, ns. None if there are fewer than four stalls, or if they are
+    /// irregular.
     pub fn stall_period_ns(&self) -> Option<u64> {
         let apart = |pair: &[Stall]| (pair[1].from_ns - pair[0].from_ns) as f64;
         let apart_ns: Vec<f64> = self.stalls.windows(2).map(apart).collect();

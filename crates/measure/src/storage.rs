@@ -1,9 +1,9 @@
-//! The storage below a target, and the number of a cell's bytes that reached it. `targets` and `run` record it;
-//! [`verdict`](crate::verdict) interprets it.
+//! The storage below a target, and the bytes that its devices moved during a cell. The crates `targets` and `run`
+//! record these facts; [`verdict`](crate::verdict) interprets them.
 
 use serde::{Deserialize, Serialize};
 
-/// Stack of layers and devices below a target, and the cell's bytes that reached the devices.
+/// Stack of layers and devices below a target, and the bytes that the devices moved during a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
@@ -15,7 +15,7 @@ pub struct Storage {
     pub lowest: Vec<String>,
     /// Layers that always use the page cache, even for direct I/O. Each text includes the remedy.
     pub page_cache: Vec<String>,
-    /// Effects of layers that change the measured figures.
+    /// Layers that affect the measured figures, each with its effect, such as caching.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<LayerEffect>,
     /// Bytes that reached the bottom of the stack during the cell; None if they cannot be counted.
@@ -28,7 +28,7 @@ pub struct Storage {
     pub rotational: Option<bool>,
 }
 
-/// One layer of a storage stack.
+/// One layer of a storage stack, such as a loop device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StorageLayer {
@@ -70,7 +70,7 @@ pub enum Effect {
     Verifies,
     /// The layer passes direct writes through the page cache, because it stores checksums.
     BuffersWrites,
-    /// An effect unknown to this version, from a notebook of a later one.
+    /// An effect that this version does not know. Occurs in results stored by a later version.
     #[serde(other)]
     Unknown,
 }
@@ -78,7 +78,7 @@ pub enum Effect {
 /// An effect on I/O, and the layer that causes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
-    /// Name of the layer: of a device or of a file system.
+    /// Name of the device or file system that forms the layer.
     pub layer: String,
     /// Driver of the layer, such as `writecache` of the device mapper.
     pub driver: String,
@@ -98,9 +98,11 @@ pub enum StorageEnd {
     Unknown,
     /// The stack ends in block devices that appear to be physical.
     Device,
-    /// The stack ends in a local server process or an unknown layer, behind which there may be any disk or a network.
+    /// The stack ends in a local server process or an unknown layer. The storage behind it may be any disk or a
+    /// network.
     Served,
-    /// The stack ends at another machine or the host of this virtual machine, whose bytes can't be counted here.
+    /// The stack ends at another machine, or at the host of this virtual machine. Bytes on its devices can't be counted
+    /// here.
     Remote,
     /// The stack ends in a server that reports that it emulates a device.
     Emulated,
@@ -123,8 +125,8 @@ pub struct Reached {
     pub device_written_bytes: u64,
 }
 
-/// Page cache content of a cell's active range before and after uncached buffered I/O (`RWF_DONTCACHE`),
-/// which should leave nothing there.
+/// Page cache content of a cell's active range before and after uncached buffered I/O (`RWF_DONTCACHE`), which should
+/// leave nothing in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Uncached {
@@ -136,7 +138,7 @@ pub struct Uncached {
     pub before_bytes: Option<u64>,
     /// Bytes of the range in the page cache after the cell, including dirty pages and those under write-back.
     pub after_bytes: Option<u64>,
-    /// Bytes of the range in the page cache after the cell that are dirty or under write-back.
+    /// Dirty bytes of the range in the page cache after the cell, including those under write-back.
     pub unwritten_bytes: Option<u64>,
 }
 
@@ -160,7 +162,7 @@ impl Uncached {
     }
 }
 
-/// Activity of a block device during a cell including its ramp, from the kernel's counters. It includes the
+/// Activity of a block device during a cell including its ramp, from the kernel's counters. The counters include the
 /// I/O of all programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -175,7 +177,8 @@ pub struct DiskUse {
     pub writes: u64,
     /// Bytes that all programs together read from the device.
     pub read_bytes: u64,
-    /// Bytes that all programs together wrote to the device; before Linux 4.18 discarded bytes too.
+    /// Bytes that all programs together wrote to the device. Before Linux 4.18, the kernel's count includes discarded
+    /// bytes.
     pub written_bytes: u64,
     /// Number of reads that the kernel merged into others.
     pub read_merges: u64,

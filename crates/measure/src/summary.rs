@@ -34,7 +34,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Block size from which bandwidth matters more than IOPS, bytes.
 const BANDWIDTH_BLOCK_BYTES: u32 = 64 << 10;
 
-/// Whether at this block size bandwidth is more relevant than IOPS.
+/// Whether bandwidth says more than IOPS at this block size. True from 64 KiB.
 pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
     block_bytes >= BANDWIDTH_BLOCK_BYTES
 }
@@ -85,13 +85,13 @@ impl Latency {
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindSummary {
     pub kind: OpKind,
-    /// Number of completed operations of this kind; over several cells, their sum.
+    /// Number of completed operations of this kind; for several cells, the sum.
     pub ops: u64,
-    /// Completed operations of this kind per second; over several cells, the mean of their rates.
+    /// Completed operations of this kind per second; for several cells, the mean of the cells' rates.
     pub iops: f64,
-    /// Bytes moved by completed operations of this kind; over several cells, their sum.
+    /// Bytes moved by completed operations of this kind; for several cells, the sum.
     pub bytes: u64,
-    /// Bytes moved per second by operations of this kind; over several cells, the mean of their rates.
+    /// Bytes moved per second by operations of this kind; for several cells, the mean of the cells' rates.
     pub bytes_per_s: f64,
     /// Failed operations, by kind of error.
     pub errors: ErrorCounts,
@@ -144,7 +144,8 @@ impl KindSummary {
         each.collect()
     }
 
-    /// Adds the percentiles' confidence intervals to the summaries `kinds` of `cells`, if their distributions are known.
+    /// Adds the confidence intervals of the percentiles to `kinds`, the summaries of `cells`. Adds none if the latency
+    /// distribution of a cell is unknown.
     pub fn add_intervals(kinds: &mut [Self], cells: &[&Cell]) {
         for of in kinds {
             let found = percentiles_within(cells, of.kind, &PERCENTILES.map(|p| p.quantile));

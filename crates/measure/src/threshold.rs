@@ -7,8 +7,8 @@
 //! read: bandwidth>=1GB/s     the same as read.bandwidth>=1GB/s
 //! ```
 //!
-//! A threshold is judged on cells, with one outcome for each figure that it covers. Repeats of a cell are judged
-//! together. For several targets, the merged cell is judged.
+//! A threshold has one outcome for each figure of each cell that it covers. Repeats of a cell are judged together. For
+//! several targets, the merged cell is judged.
 //!
 //! A threshold holds only if it was *shown* to hold. It does not hold for a percentile with too few samples, for a
 //! cell that is INVALID, or for a name that no cell has; the outcome then states the reason. The outcome is close if
@@ -71,7 +71,7 @@ pub struct Threshold {
     pub cells: Option<String>,
     /// Metric that is compared with the value.
     pub metric: Metric,
-    /// Comparison of the measured figure with `value`.
+    /// Operator that compares the measured figure with `value`.
     pub bound: Bound,
     /// Limit in the unit of the metric (ns, operations per second or bytes per second); above 0.
     pub value: f64,
@@ -222,14 +222,15 @@ pub struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// Whether the limit lies within the interval of the figure: the sampling error alone can decide the outcome.
+    /// Whether the limit lies within the confidence interval of the figure, so that the sampling error alone can decide
+    /// the outcome.
     pub fn is_close(&self) -> bool {
         let Threshold { bound, value, .. } = self.threshold;
         self.interval.is_some_and(|interval| interval.crosses(*bound, *value))
     }
 }
 
-/// Judges the cells of a run by `thresholds`. Returns at least one outcome per threshold, in their order.
+/// Judges the cells of a run. Returns at least one outcome per threshold, in the order of `thresholds`.
 pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<'a>> {
     let groups = with_repeats(cells);
     let speaks = representative(cells);

@@ -1,5 +1,6 @@
-//! Verdicts: what a cell's evidence says about its figures, in plain words, each with the reason and the remedy.
-//! Judging is a pure function of the cell, so an old run can be judged again by newer rules.
+//! Verdicts on the validity of a cell's figures, derived from the circumstances recorded with the cell. Each verdict
+//! states the reason and the remedy in plain words. Judging is a pure function of the cell, so an old run can be judged
+//! again by newer rules.
 //!
 //! Each file judges one aspect of a cell, such as its end, the load generator, the storage layers, other programs, or
 //! the number of samples. `docs/verdicts.md` lists the codes, which are part of the JSON output's contract.

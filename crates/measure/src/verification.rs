@@ -1,5 +1,5 @@
-//! Findings of verifying the content of a cell's reads: counts by finding, with the lowest offsets, and the writers
-//! of the content. Plain data that can be merged.
+//! Results of verifying the content of a cell's reads: the number and the lowest offsets of corrupt blocks, by kind of
+//! corruption, and the runs that wrote the content. Results can be merged.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,13 +74,12 @@ pub struct Found {
     pub first_bytes: Vec<u64>,
 }
 
-/// A run, earlier or current, that wrote some of the verified content, and how many of its intact units (blocks with a
-/// checksum) were read.
+/// Run that wrote part of the verified content, and the number of reads of its intact units (blocks with a checksum).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Writer {
-    /// Identifier of the writer: the start time of its run, ns since 1970. Not a time in layout version 1, nor for
-    /// targets created anew for each cell.
+    /// Identifier of the writing run: the time at which the run started, ns since 1970. In layout version 1, and for
+    /// targets created anew for each cell, the identifier is not a time.
     pub stamp: u64,
     /// Number of reads of intact blocks that this writer wrote. A block read twice counts twice.
     pub reads: u64,
@@ -92,12 +91,13 @@ pub struct Writer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptMap {
-    /// No earlier run of this notebook left a map of the target.
+    /// No earlier run with stored results left a map of the target.
     #[default]
     None,
-    /// The map was left by a run that ended early, and lacks its latest writes.
+    /// A run that ended early left the map. The latest writes of that run are missing from the map.
     Unfinished,
-    /// The map was left by the latest run that wrote verifiable content, and is complete.
+    /// The map is complete: either the latest run that wrote verifiable content left it, or this run filled the whole
+    /// target before its first cell.
     Whole,
 }
 
@@ -114,7 +114,7 @@ pub struct Verification {
     pub current: u64,
     /// Number of checked units that are intact, but possibly not from the latest write.
     pub whole: u64,
-    /// Number of checked units that hold no verifiable content, where none is known to have been written.
+    /// Number of checked units without verifiable content, at addresses to which none is known to have been written.
     pub unverified: u64,
     /// Number of units among `unverified` that are all zeroes.
     pub unverified_zeroes: u64,
@@ -126,12 +126,13 @@ pub struct Verification {
     pub other_writers: u64,
     /// Completeness of the map of expected content; for several targets, that of the least complete map.
     pub kept_map: KeptMap,
-    /// Fraction (0 to 1) of the active range that a full verification pass read; None for other cells.
+    /// Fraction (0 to 1) of the active range that a full verification pass read; None if the cell is not such a pass.
     pub read_share: Option<f64>,
 }
 
 impl Verification {
-    /// Creates an empty result with preallocated counters, so that counting does not allocate.
+    /// Creates an empty result for units of `unit_bytes`. Its counters are preallocated, so that counting does not
+    /// allocate.
     pub fn of_units(unit_bytes: u32) -> Self {
         Self {
             unit_bytes,

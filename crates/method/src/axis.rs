@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisKind {
-    /// One of the stage's workloads.
+    /// The workload, one of those that the stage names.
     Workload,
     /// Share of reads among the operations; the rest are writes.
     Read,
@@ -130,15 +130,15 @@ impl AxisKind {
 pub enum Value {
     /// Name of a workload or engine.
     Name(String),
-    /// Share of reads, or of the target that is filled.
+    /// Share of reads, for [`AxisKind::Read`]; filled fraction of the target, for [`AxisKind::Fill`].
     Share(Percent),
     /// Block size in bytes.
     Bytes(u32),
-    /// Number of threads, outstanding operations, targets or writes.
+    /// Number of threads, of outstanding operations, of targets, or of writes between flushes.
     Count(u32),
-    /// Operations per second.
+    /// Offered rate, operations per second.
     Rate(f64),
-    /// Share of the highest IOPS of an earlier stage.
+    /// Offered rate, as a fraction of the highest IOPS of an earlier stage.
     RateShare(f64),
     /// Delay between a completion and the next submission (think time), ns.
     Ns(u64),

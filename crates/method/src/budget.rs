@@ -1,4 +1,5 @@
-//! Budget of a method, computed before its start. Minimum and maximum differ if stages run until a steady state.
+//! Estimates the number of measurements, the duration and the written bytes of a method before its start. Minima and
+//! maxima differ if the results decide how long a stage runs, as in a search for a steady state.
 
 use crate::next_step::Method;
 use crate::rate_search::PROBES_MAX;

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 pub struct Choice {
     /// Group of settings to use, by its name in the method file; `None` for the first group.
     pub setting: Option<String>,
-    /// Number of worker threads for stages that do not specify it; `None` for the method file's default.
+    /// Number of worker threads, for stages that do not set one; `None` for the method file's default.
     pub threads: Option<u32>,
-    /// Queue depth per worker for stages that do not specify it; `None` for the method file's default.
+    /// Queue depth per worker, for stages that do not set one; `None` for the method file's default.
     pub depth: Option<u32>,
-    /// Active range in the notation of a method file, such as `0%..75%`; `None` for that of the file.
+    /// Active range in the notation of a method file, such as `0%..75%`; `None` for the active range of the file.
     pub active: Option<String>,
     /// Factor by which all durations are multiplied, above 0 and at most 1; `None` for 1.
     pub scale: Option<f64>,

@@ -9,7 +9,7 @@ use iodyno_units::OpKind;
 pub struct Done {
     /// Stage, round and point of the step.
     pub place: Place,
-    /// Results of the step's measurement; `None` if the measurement was skipped, or its results are not known.
+    /// Results of the step; `None` if the step is a skipped measurement, or if the results are not known.
     pub figures: Option<Figures>,
 }
 

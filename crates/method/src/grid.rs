@@ -19,7 +19,8 @@ pub enum Order {
     Given,
     /// Points are measured in random order, reshuffled for each repeat. The order depends only on the run's seed.
     Random,
-    /// Forwards and backwards alternately, so that a linear drift affects all points equally.
+    /// Points are measured in the given order and in reverse order, alternating from repeat to repeat, so that a linear
+    /// drift affects all points equally.
     Abba,
 }
 
@@ -61,7 +62,7 @@ pub struct Grid {
     /// Whether measurements may end early once their mean is precise (virtual time only). False if tail latencies are
     /// needed.
     pub settles: bool,
-    /// Index of the stage whose highest IOPS is 100 % for relative rates; `None` without relative rates.
+    /// Index of the stage whose highest IOPS count as 100 % for relative rates; `None` if no rate is relative.
     pub rate_of: Option<usize>,
 }
 
@@ -73,8 +74,8 @@ pub struct Point {
     pub words: Vec<(String, String)>,
     /// Name of the point in output and stored results.
     pub name: String,
-    /// Workload at the point. Has no rate if [`Self::rate_share`] is set, because the rate is known only after the
-    /// other stage has run.
+    /// Workload at the point. Its rate is not set if [`Self::rate_share`] is set, because the rate then depends on the
+    /// results of another stage.
     pub spec: Spec,
     /// Offered rate as a fraction of another stage's highest IOPS; `None` for an absolute rate or a closed loop.
     pub rate_share: Option<f64>,
@@ -82,7 +83,7 @@ pub struct Point {
     pub targets: Option<u32>,
     /// Fraction of the target that is written before the measurement; `None` for all of it.
     pub fill: Option<f64>,
-    /// Name of the I/O engine; `None` for that of the run.
+    /// Name of the I/O engine; `None` for the engine of the run.
     pub engine: Option<String>,
 }
 
@@ -147,7 +148,7 @@ impl Grid {
         Ok(Point { at, words, name, spec, rate_share, targets, fill, engine })
     }
 
-    /// Index of the point to measure at `position` in the given repeat.
+    /// Index of the point to measure at `position` in the given repeat. Positions and repeats are counted from 0.
     pub fn ordered(&self, order: Order, seed: u64, repeat: u32, position: usize) -> usize {
         let n = self.len();
         match order {

@@ -7,8 +7,9 @@
 //! breaks hardly disturb. Correlated noise raises the penalty; otherwise every wave of a correlated series would be a
 //! break.
 //!
-//! In simulations of 300 points without a break, one was found in less than 3 % up to a correlation of 0.5, and in 11
-//! % at 0.8. A false break only shortens the part of the series that counts.
+//! In simulations of series of 300 points without a break, a break was found in less than 3 % of the series if
+//! neighbouring points had a correlation of up to 0.5, and in 11 % at a correlation of 0.8. A false break only shortens
+//! the segment that is judged.
 
 use super::describe;
 use super::partition::cheapest;
@@ -46,8 +47,8 @@ pub struct NoiseEstimate {
 }
 
 impl NoiseEstimate {
-    /// Long-run variance, (1 + ρ)/(1 − ρ) times the variance of a point. The mean of independent points with this
-    /// variance would have the same standard error.
+    /// Long-run variance, (1 + ρ)/(1 − ρ) times the variance of a point. The mean of the correlated points has the
+    /// standard error that independent points with this variance would give.
     pub fn long_run(&self) -> f64 {
         self.variance * (1.0 + self.rho) / (1.0 - self.rho)
     }

@@ -25,7 +25,7 @@ pub enum Better {
 /// Results of one cell under the two configurations to compare, A and B.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Name of the compared figure, such as the name of its cell.
+    /// Name of the compared figure, such as a cell's name.
     pub name: String,
     /// One value per run of configuration A; all above 0.
     pub a: Vec<f64>,
@@ -40,7 +40,7 @@ pub struct Criteria {
     /// Smallest relevant shift, as a fraction of A; above 0. Should be at least the noise floor of an A/A
     /// comparison.
     pub threshold_share: f64,
-    /// Accepted share of false claims, 0 to 0.5.
+    /// Accepted share of false claims (significance level), above 0 and below 0.5.
     pub alpha: f64,
 }
 
@@ -79,7 +79,7 @@ pub enum Difference {
 /// Result of comparing configurations A and B in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Name of the compared figure, such as the name of its cell.
+    /// Name of the compared figure, such as a cell's name.
     pub name: String,
     /// Median of the runs of A, in the unit of the values.
     pub median_a: f64,
@@ -90,7 +90,7 @@ pub struct Comparison {
     pub shift_share: f64,
     /// Confidence interval of `shift_share`, with a confidence of at least 1 − α; None with too few runs.
     pub interval: Option<ConfidenceInterval>,
-    /// Mann–Whitney test of B against A.
+    /// Result of the Mann–Whitney test on whether B differs from A.
     pub test: rank::MannWhitney,
     /// p-value corrected for the number of compared cells; None with too few runs.
     pub p_adjusted: Option<f64>,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A two-sided confidence interval.
+/// Two-sided confidence interval of a figure estimated from values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConfidenceInterval {
     /// Lower end, in the unit of the values.
@@ -98,7 +98,7 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
     (power > rounding).then(|| product / power)
 }
 
-/// A fitted straight line.
+/// Straight line fitted to a series by least squares.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// Rise of the line per unit of x.

@@ -1,10 +1,10 @@
 //! Correction for multiple tests: 56 cells at 5 % give about three false alarms if nothing differs. The correction of
 //! Benjamini and Hochberg (*J. Royal Statistical Society* B 57, 1995) keeps the expected share of false claims among
-//! all claimed differences below the level. Holm's bound on *any* false claim would hide most true differences among
-//! many cells.
+//! all claimed differences below the significance level. Holm's bound on *any* false claim would hide most true
+//! differences among many cells.
 
-/// Corrects p-values for the number of tests (Benjamini–Hochberg). Tests whose corrected value is at most the
-/// level may be claimed. Tests without a result (None) are not counted.
+/// Corrects p-values for the number of tests (Benjamini–Hochberg). A difference may be claimed if its corrected p-value
+/// is at most the significance level. Tests without a result (None) are not counted.
 pub fn adjusted(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<usize> = (0..p.len()).filter(|&i| p[i].is_some()).collect();
     order.sort_by(|&i, &j| p[j].partial_cmp(&p[i]).unwrap_or(std::cmp::Ordering::Equal));

@@ -30,10 +30,10 @@ pub fn normal_two_sided(z: f64) -> f64 {
     erfc(z / std::f64::consts::SQRT_2).min(1.0)
 }
 
-/// Returns the ranks (1 = smallest) of two of `n` independent values, which together enclose the `q` quantile with a
-/// confidence of at least `level`, whatever the distribution. Let N be the number of values up to the quantile, which
-/// is binomial (n, q). The lower rank is the largest l with P(N ≤ l − 1) ≤ (1 − level)/2, the upper one the smallest u
-/// with P(N ≤ u − 1) ≥ (1 + level)/2 (David and Nagaraja, *Order Statistics*, 2003, section 7.1).
+/// Returns two ranks (1 = smallest) among `n` independent values. The values with these ranks enclose the `q` quantile
+/// with a confidence of at least `level`, whatever the distribution. Let N be the number of values up to the quantile;
+/// N is binomial (n, q). The lower rank is the largest l with P(N ≤ l − 1) ≤ (1 − level)/2, the upper one the smallest
+/// u with P(N ≤ u − 1) ≥ (1 + level)/2 (David and Nagaraja, *Order Statistics*, 2003, section 7.1).
 ///
 /// A lower rank of 0 or an upper rank of n + 1 means that the interval is unbounded on that side, because `n`
 /// is too small.

@@ -1,5 +1,5 @@
-//! Judges from a series of intervals whether the target is steady *now*, and how much it loses per hour. This verdict
-//! is iodyno's own, in addition to that of SNIA's specification ([`super::steady`]).
+//! Judges whether a series, such as IOPS per interval, is steady at its end, and how fast its level changes, as a
+//! fraction per hour. This verdict is iodyno's own, in addition to that of SNIA's specification ([`super::steady`]).
 //!
 //! The series is cut at its breaks ([`super::change`]); only the segment after the last break counts. The slope of this
 //! segment ([`super::slope`]) must be shown to be small: the whole confidence interval within ± 1 % per hour. It is not
@@ -27,10 +27,10 @@ pub struct DriftLimits {
     pub share_per_hour_max: f64,
     /// Maximum amplitude of a periodic swing, as a fraction of the level; above 0.
     pub amplitude_share_max: f64,
-    /// Minimum length of the segment after the last break, seconds. A shorter one is never judged steady.
+    /// Minimum length of the segment after the last break, seconds. A shorter segment is never judged steady.
     pub length_min_s: f64,
-    /// Minimum length of the segment after the last break, in periods of its swing, if it swings. A shorter one is
-    /// never judged steady.
+    /// Minimum length of the segment after the last break, in periods of the segment's swing; ignored without a swing.
+    /// A shorter segment is never judged steady.
     pub periods_min: f64,
     /// Confidence level of the slope's confidence interval, 0 to 1.
     pub level: f64,
@@ -89,10 +89,10 @@ pub struct Drift {
     pub length_s: f64,
     /// Mean of the segment after the last break, in the unit of the values.
     pub mean: f64,
-    /// Slope of the last segment (Theil–Sen), as a fraction of its mean per hour; negative for a decline. None if
-    /// the segment is too short.
+    /// Change per hour in the last segment (Theil–Sen slope), as a fraction of the segment's mean; negative for a
+    /// decline. None if the segment is too short.
     pub share_per_hour: Option<f64>,
-    /// Confidence interval of the slope (block bootstrap); None if the segment is too short.
+    /// Confidence interval of `share_per_hour` (block bootstrap); None if the segment is too short.
     pub interval: Option<ConfidenceInterval>,
     /// Correlation of neighbouring intervals in the last segment; None for a constant series.
     pub correlation: Option<f64>,
@@ -103,8 +103,8 @@ pub struct Drift {
     pub swing_step_s: f64,
 }
 
-/// Judges whether `series` is steady. It has one value per `interval_s` seconds, such as mean IOPS or
-/// latency, and a mean above 0. `seed` makes the bootstrap confidence interval of the slope reproducible.
+/// Judges whether `series` is steady. The series has one value per `interval_s` seconds, such as mean IOPS or latency;
+/// the mean of these values must be above 0. `seed` makes the bootstrap confidence interval of the slope reproducible.
 pub fn judge(
     series: &[f64],
     interval_s: f64,

@@ -1,15 +1,16 @@
-//! The operating point on a load curve: the best number of outstanding I/Os under limits on response time ("ceilings").
-//! Also the outer curve and intermediate points, as defined by the demand intensity test of SNIA's specification.
+//! Chooses the operating point on a load curve: the best number of outstanding I/Os under limits on response time
+//! ("ceilings"). Also finds the points of the outer curve, and intermediate points, as SNIA's demand intensity test
+//! defines them.
 //!
-//! Results are indices into the given points, so that the caller can find the cells of the points.
+//! Results are indices into the given points.
 
 use serde::{Deserialize, Serialize};
 
-/// Fraction of the highest IOPS from which a point counts as nearly the best. Among the nearly best points, the one
-/// with the fewest outstanding I/Os is optimal, because its latency is lowest.
+/// Minimum IOPS of a nearly best point, as a fraction of the highest IOPS. The optimum is the nearly best point with
+/// the fewest outstanding I/Os, because its latency is lowest.
 pub const NEARLY_BEST: f64 = 0.98;
 
-/// Result of one cell of a load sweep.
+/// Throughput and latencies at one point of a load sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// Number of outstanding I/Os of all threads together.
@@ -47,7 +48,8 @@ pub enum Optimum {
         /// None if there is no other.
         runner_up: Option<usize>,
     },
-    /// Every point exceeds a latency limit or has unusable figures. Display the point `least`, marked "over ceiling".
+    /// Every point exceeds a latency limit or has unusable figures. Output shows the point `least`, marked "over
+    /// ceiling".
     NoneFeasible {
         /// Index of the point with the fewest outstanding I/Os.
         least: usize,
@@ -55,8 +57,8 @@ pub enum Optimum {
     NoPoints,
 }
 
-/// Finds the best point under the maximum latencies `ceilings_ns`, one per entry of [`LoadPoint::latency_ns`]. If there
-/// are none, latency is ignored.
+/// Finds the best point under the maximum latencies `ceilings_ns`, one per entry of [`LoadPoint::latency_ns`]. Without
+/// maximum latencies, latency is ignored.
 pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     let fewest = |i: &usize, j: &usize| {
         let (a, b) = (&points[*i], &points[*j]);
@@ -84,9 +86,9 @@ pub fn optimum(points: &[LoadPoint], ceilings_ns: &[f64]) -> Optimum {
     Optimum::Found { chosen, most, runner_up }
 }
 
-/// Returns the points other than `of` that meet `ceilings_ns` and whose IOPS are statistically indistinguishable from
-/// those of `of`: the confidence intervals overlap. `half_widths` are half the widths of these intervals, as fractions
-/// of the IOPS; points without one are skipped.
+/// Returns the indices of the other points that perform like the point `of`: they meet `ceilings_ns`, and the
+/// confidence intervals of their IOPS overlap with that of the point `of`. `half_widths` has half the width of each
+/// point's interval, as a fraction of the point's IOPS; points without an interval are skipped.
 pub fn ties(
     points: &[LoadPoint],
     ceilings_ns: &[f64],
@@ -114,15 +116,15 @@ pub struct AttachedRate {
     pub iops: f64,
 }
 
-/// Estimates the number of devices that saturate a system, at most `all.devices`: the number at which the rate would
-/// reach that of `all`, if every device contributed as much as each device of `few`. None if the rate of `few` is 0.
+/// Estimates the number of devices that saturate a system: the combined rate of `all` divided by the rate per device of
+/// `few`, but at most `all.devices`. None if the rate of `few` is 0.
 pub fn saturation(few: AttachedRate, all: AttachedRate) -> Option<f64> {
     let of_one = few.iops / f64::from(few.devices);
     (of_one > 0.0).then(|| (all.iops / of_one).min(f64::from(all.devices)))
 }
 
-/// Indices of the points on the outer curve: those with higher IOPS than any point with fewer outstanding
-/// I/Os. All others only add latency and should be greyed out in a chart.
+/// Indices of the points on the outer curve: those with higher IOPS than any point with fewer outstanding I/Os. Ignores
+/// points with unusable figures. All points off the curve only add latency and should be greyed out in a chart.
 pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).filter(|&i| points[i].sound).collect();
     order.sort_by(|&i, &j| {
@@ -140,10 +142,10 @@ pub fn outside_curve(points: &[LoadPoint]) -> Vec<usize> {
     order
 }
 
-/// Among the points within the maximum latencies `ceilings_ns`, chooses `count` points between the one with the fewest
-/// outstanding I/Os and the one with the highest IOPS. Divides the IOPS between these two into equal steps, and
-/// returns the point closest to each step; ties go to fewer outstanding I/Os. Returns fewer points if one is the
-/// closest to several steps.
+/// Chooses up to `count` intermediate points. Divides the range between the IOPS at the fewest outstanding I/Os and the
+/// highest IOPS by `count` evenly spaced values, and returns the point closest to each value; ties go to fewer
+/// outstanding I/Os. Returns fewer points if one point is the closest to several values. Considers only points within
+/// the maximum latencies `ceilings_ns`.
 pub fn mid_points(points: &[LoadPoint], ceilings_ns: &[f64], count: u32) -> Vec<usize> {
     let feasible: Vec<usize> =
         (0..points.len()).filter(|&i| points[i].within(ceilings_ns)).collect();

@@ -1,12 +1,13 @@
 //! Shifts of level in a history: the values of one figure in repeated equal runs, in order of time. An update, a new
 //! driver or a worn device changes the level from some run on; single outliers and noise do not.
 //!
-//! Each segment has one level. Several divisions are candidates: those that minimise the sum of squares of the logarithms
-//! plus a penalty per segment (optimal partitioning), for penalties from large to small. Schwarz's criterion chooses among
-//! them, with the noise of each estimated from its own residuals, so that neither a shift nor the lack of one enlarges the
-//! estimate. The noise is an AR(1) process, by which a drift from run to run is told from shifts.
+//! Each segment has one level. Several divisions into segments are candidates: those that minimise the sum of squares
+//! of the logarithms plus a penalty per segment (optimal partitioning), for penalties from large to small. Schwarz's
+//! criterion chooses among the candidates. It estimates the noise of each candidate from the candidate's own residuals,
+//! so that shifts do not enlarge the estimate. The noise is modelled as an AR(1) process, to distinguish a drift from
+//! run to run from a shift.
 //!
-//! [`super::change`] fits lines instead, because drifts are usual within a cell, but steps between runs.
+//! [`super::change`] fits lines instead: drifts are usual within a cell, steps between runs.
 
 use super::change::{logarithms, without_stalls};
 use super::describe::{self, ConfidenceInterval};
@@ -56,7 +57,7 @@ pub struct Shift {
     pub begins: (usize, usize),
 }
 
-/// Divides a history of positive values into levels. The caller must cut histories longer than [`VALUES_MAX`].
+/// Divides a history of positive values into levels. The caller must shorten histories longer than [`VALUES_MAX`].
 pub fn levels(values: &[f64]) -> Vec<Level> {
     let n = values.len();
     if n == 0 {
@@ -160,8 +161,9 @@ fn division(points: &[f64], sums: &Sums) -> (Vec<usize>, Noise) {
 /// Decreases that [`detectable_share`] tries, as fractions of the level.
 const TRIED: [f64; 12] = [0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5];
 
-/// Smallest decrease, of a few fixed ones, that [`levels`] would find if these runs had it from the middle of the history
-/// on. `None` if it would find none of them, as in fewer than 8 runs.
+/// Smallest decrease, as a fraction of the level, that [`levels`] would find if the second half of the history
+/// decreased by it. Tries only a few fixed decreases. `None` if [`levels`] would find none of them, such as in fewer
+/// than 8 runs.
 pub fn detectable_share(values: &[f64]) -> Option<f64> {
     let middle = values.len() / 2;
     TRIED.into_iter().find(|share| {

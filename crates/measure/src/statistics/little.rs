@@ -1,5 +1,5 @@
-//! Tests a result, measured by iodyno or published, with Little's law: operations in flight = throughput × time in
-//! flight, summed over the kinds of operation. (Little 1961; the bounds are our choice.)
+//! Tests a result, measured by iodyno or published, with Little's law (1961): operations in flight = throughput × time
+//! in flight, summed over the kinds of operation. The accepted deviations are our choice.
 //!
 //! The expected number in flight is the *nominal* number of outstanding I/Os (threads × queue depth), which a starved
 //! or batching generator does not maintain. [`crate::verdict`] is stricter with iodyno's own cells: their operations

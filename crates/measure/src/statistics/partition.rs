@@ -1,4 +1,5 @@
-//! Optimal partitioning of a series (Jackson and others, IEEE Signal Processing Letters 12, 2005).
+//! Optimal partitioning: finds the cheapest division of a series into segments (Jackson and others, IEEE Signal
+//! Processing Letters 12, 2005).
 
 /// Divides `n` points into segments of at least `least` points so that the sum of the segments' costs, plus `penalty`
 /// for each segment, is smallest. Returns the start index of each segment. `cost(start, end)` is the cost of the points

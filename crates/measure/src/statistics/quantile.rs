@@ -1,4 +1,4 @@
-//! A percentile of merged counts with its confidence interval, and whether it may be printed.
+//! Computes a percentile of merged counts, its confidence interval, and whether the percentile may be printed.
 //!
 //! The estimate is the nearest rank, as in [`Histogram::quantile_ns`]. The interval lies between two order
 //! statistics, by the binomial law ([`distribution::quantile_ranks`]), and is valid for any distribution. Its bounds
@@ -53,7 +53,7 @@ impl Support {
 pub struct Quantile {
     /// The quantile that was estimated, 0 to 1; 0.99 for the 99th percentile.
     pub q: f64,
-    /// Estimate of the percentile, ns, as by [`Histogram::quantile_ns`].
+    /// Estimate of the percentile, ns, computed as in [`Histogram::quantile_ns`].
     pub value_ns: u64,
     /// Histogram bucket that contains the estimate; its width is the resolution.
     pub bucket: Bucket,

@@ -61,7 +61,7 @@ fn checked(points: &[ScalePoint]) -> Result<(), BadInput> {
     }
 }
 
-/// Parameters of the universal scalability law, fitted.
+/// Parameters of the universal scalability law that fit the measured points best.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scalability {
     /// λ: throughput of a single thread, device or host, in the unit of the points.

@@ -15,7 +15,7 @@ use iodyno_units::rng;
 /// Number of bootstrap resamplings, enough for the standard error to be within 5 %.
 const DRAWS: usize = 200;
 
-/// Slope of a series with its confidence interval.
+/// Theil–Sen slope of a series, with a confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slope {
     /// Theil–Sen slope, unit of the values per step.

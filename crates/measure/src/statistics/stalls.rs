@@ -3,8 +3,8 @@
 use super::describe;
 use core::ops::Range;
 
-/// Fraction of the median rate below which an interval counts as a stall. It is low because users notice
-/// hangs, not slow seconds.
+/// Maximum rate of a stall, as a fraction of the median rate. The fraction is low because users notice hangs, not slow
+/// seconds.
 pub const STALL_SHARE: f64 = 0.1;
 
 /// Returns the index ranges of consecutive rates below [`STALL_SHARE`] of the median. Empty if the median is

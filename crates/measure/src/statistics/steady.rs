@@ -3,9 +3,9 @@
 //! least squares line must rise or fall by at most 10 % of the mean from the first to the last of these rounds. If
 //! this is not so after 25 rounds, the answer is NOT REACHED, and the last window is reported all the same.
 //!
-//! The steady state is judged only at the end of a round, for all tracking variables together. The criterion is weak:
-//! a device that loses 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later, since
-//! there are up to 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own
+//! The steady state is judged only at the end of a round, for all tracking variables together. The criterion is weak: a
+//! device that slows down by 2.4 % per round passes at its first window, and noise of 10 % passes sooner or later,
+//! since there are up to 21 windows. So a report states the number of windows tried, and [`super::drift`] gives our own
 //! verdict in addition.
 
 use super::{BadInput, all_finite, describe};
@@ -30,7 +30,7 @@ impl SteadyLimits {
     pub const PTS: Self =
         Self { window_rounds: 5, rounds_max: 25, range_share_max: 0.20, slope_share_max: 0.10 };
 
-    /// Whether the limits are those of the PTS, which permits more than 25 rounds.
+    /// Whether the limits comply with the PTS. The PTS permits a maximum of more than 25 rounds.
     pub fn is_pts(&self) -> bool {
         *self == Self { rounds_max: self.rounds_max, ..Self::PTS } && self.rounds_max >= 25
     }
@@ -105,7 +105,7 @@ impl Window {
         self.first_round + self.values.len() as u32 - 1
     }
 
-    /// Range of the values as a fraction of the mean.
+    /// Largest minus smallest value, as a fraction of the mean.
     pub fn range_share(&self) -> f64 {
         self.range / self.mean
     }
@@ -140,7 +140,7 @@ pub struct SteadyState {
 }
 
 impl SteadyState {
-    /// Creates a search before its first round. Contradictory limits and an empty list of variables are errors.
+    /// Creates a search that has no rounds yet. Contradictory limits and an empty list of variables are errors.
     pub fn new(limits: SteadyLimits, variables: Vec<String>) -> Result<Self, BadInput> {
         let refuse = |text: String| Err(BadInput(text));
         if variables.is_empty() {

@@ -24,7 +24,7 @@ pub struct Steps {
     each: usize,
 }
 
-/// Mean rates and mean latency of one step.
+/// Mean rates and mean latency over one step (about a second).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
     /// Reads, writes and trims completed per second of the step.
@@ -70,7 +70,8 @@ impl Steps {
         (window_ns / self.length_ns).max(2) as usize
     }
 
-    /// Computes the `count` steps that end with step number `complete` (counted from 1); fewer at the start of `series`.
+    /// Returns the `count` steps that end with step number `complete` (counted from 1). Returns all `complete` steps if
+    /// there are fewer than `count`.
     pub fn last(&self, series: &[Interval], complete: usize, count: usize) -> Vec<Step> {
         let step = |number: usize| {
             let from = self.first + number * self.each;

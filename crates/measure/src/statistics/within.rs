@@ -8,9 +8,9 @@
 //! freedom; McCullagh and Nelder, *Generalized Linear Models*, 2nd edition, section 4.5). Each operation counts as
 //! 1/inflation independent operations.
 //!
-//! **Scope:** the sampling error of *this window*, as if it were repeated directly after, in the same state, on the
-//! same machine, with the same neighbours. Only repeats show differences between runs. A dependence longer than a
-//! tenth of the window can't be detected.
+//! **Scope:** the sampling error of *this window*: the variation to be expected if the window were repeated
+//! immediately, in the same state, on the same machine, with the same neighbours. Only repeats show differences between
+//! runs. A dependence longer than a tenth of the window can't be detected.
 
 use super::batch::{BATCHES_MAX, BATCHES_MIN, CORRELATION_MAX};
 use super::describe;

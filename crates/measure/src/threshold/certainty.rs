@@ -1,5 +1,5 @@
-//! The 95 % confidence interval of the figure that a threshold judges, the same as in results, and whether the
-//! threshold's limit lies within it.
+//! The 95 % confidence interval of the figure that a threshold judges, and whether the threshold's limit lies within
+//! the interval. Results show the same interval.
 
 use super::Bound;
 use crate::metric::{Counted, Metric};

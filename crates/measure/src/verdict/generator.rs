@@ -1,4 +1,5 @@
-//! Judges whether the storage limited the rate, or iodyno itself: missed rates, busy processors, coarse stamps.
+//! Judges whether the offered rate was met, whether iodyno itself limited the rate, and whether completion timestamps
+//! are precise enough.
 
 use super::{Level, Say};
 use crate::cell::Cell;

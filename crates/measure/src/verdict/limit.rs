@@ -1,9 +1,9 @@
-//! Judges whether a limiter above the device determined the rate. The limit of a control group can be read. That of a
-//! hypervisor, a volume or a server shows only in the figures.
+//! Judges whether a limiter above the device determined the rate. The limit of a control group can be read. The limit
+//! of a hypervisor, a volume or a server shows only in the figures.
 //!
-//! A limiter that can't be read is recognised by a rate that is more even than random counts, and nearer to a round
-//! number than a rate is by chance. The accepted probability of a chance match depends on the other evidence: see
-//! [`CHANCE_MAX_WAITS`] and [`CHANCE_MAX_ALIKE`].
+//! A limiter that can't be read is recognised by its rate. The number of operations per interval varies less than that
+//! of random arrivals, and the rate is closer to a round number than chance explains. The accepted probability of a
+//! chance match depends on how much latencies vary: see [`CHANCE_MAX_WAITS`] and [`CHANCE_MAX_ALIKE`].
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -73,8 +73,8 @@ pub struct LimitSeen {
     pub is_read: bool,
 }
 
-/// Returns the external limit that determined a cell's rate, even for a cell of a method. None if no limit is
-/// known or inferred.
+/// Returns the external limit that determined a cell's rate; None if no limit is known or inferred. Includes inferred
+/// limits of a method's cells, which the verdicts omit.
 pub fn limit_seen(cell: &Cell) -> Option<LimitSeen> {
     let total = cell.total();
     let iops = cell.per_second(total.ops() as f64);

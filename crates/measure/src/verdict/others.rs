@@ -1,4 +1,5 @@
-//! Judges disturbances by other programs and by the machine. Also reports operations that were replaced by others.
+//! Judges disturbances by other programs and by the machine. Also reports operations that iodyno moved to other blocks
+//! than the workload intends.
 
 use super::{Level, Say};
 use crate::Interval;

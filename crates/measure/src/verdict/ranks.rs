@@ -42,8 +42,8 @@ pub(super) fn ranks(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Judges each rank of a merged cell by the rules that apply to the merged cell. Returns the verdicts of each rank, in
-/// the order of the ranks.
+/// Judges each rank (process) of a merged cell by the rules that apply to the merged cell. Returns the verdicts of each
+/// rank, in the order of the ranks.
 pub fn of_each_rank(cell: &Cell) -> Vec<Vec<Verdict>> {
     let ranks = &cell.evidence.ranks;
     let median = median_iops(ranks);

@@ -1,4 +1,5 @@
-//! Judges by the known layers and by counted bytes whether the I/O reached the storage that holds the target's bytes.
+//! Judges whether the I/O reached the storage that holds the target's bytes. Uses the known storage layers and the
+//! devices' byte counts.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -1,4 +1,4 @@
-//! Judges whether the storage itself answered, and in the expected state.
+//! Judges whether the storage itself answered rather than a cache, and whether its state was suitable.
 
 use super::{Level, Say};
 use crate::cell::Cell;

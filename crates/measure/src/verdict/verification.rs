@@ -1,4 +1,5 @@
-//! Judges whether the storage returned the content written: reads that were verified, not verified, or wrong.
+//! Judges whether the storage returned the content written. Reports the reads that were intact, that could not be
+//! verified, and that returned wrong content.
 
 use super::{Level, Say};
 use crate::cell::Cell;

@@ -1,5 +1,5 @@
-//! Result of the search for the highest rate that meets a latency limit. There are two pairs of bounds of the rate: one
-//! from the measured values, one with 95 % confidence.
+//! Result of the search for the highest rate that meets a latency limit. The result has two pairs of bounds for this
+//! rate: one from the measured values, one with 95 % confidence.
 
 use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
@@ -19,7 +19,7 @@ const EDGE_SHARE_MIN: f64 = 0.5;
 pub struct RateSearchFinding {
     /// Latency limit, as text.
     pub limit: String,
-    /// Kinds of operation that the limit covers, without those that did not occur.
+    /// Kinds of operation that the limit covers and that occurred.
     #[serde(serialize_with = "kinds::names")]
     pub covers: Vec<OpKind>,
     /// Latency metric of the limit, such as p99.
@@ -33,26 +33,26 @@ pub struct RateSearchFinding {
     /// Measuring time that would have sufficed to determine the latency at `unknown_iops`, s; `None` if the search
     /// did not give up.
     pub time_needed_s: Option<f64>,
-    /// Highest rate that met the limit; `None` if none did.
+    /// Highest rate found to meet the limit; `None` if none was.
     pub holds_iops: Option<f64>,
-    /// Lowest rate that missed the limit; `None` if all rates up to nearly the capacity met it.
+    /// Lowest rate found to miss the limit; `None` if all rates up to nearly the capacity met it.
     pub fails_iops: Option<f64>,
     /// Highest rate that certainly meets the limit: the latency's 95 % confidence interval is below the limit, and no
     /// measurement at this or a lower rate missed the limit. `None` if there is no such rate.
     pub surely_holds_iops: Option<f64>,
-    /// Lowest rate that certainly misses the limit: the latency's 95 % confidence interval is above the limit, or too
-    /// few operations completed, and no measurement at this or a higher rate met the limit. `None` if there is no
-    /// such rate.
+    /// Lowest rate that certainly misses the limit. At this rate, the latency's 95 % confidence interval is above the
+    /// limit, or the target did not sustain the rate. In addition, no measurement at this or a higher rate met the
+    /// limit. `None` if there is no such rate.
     pub surely_fails_iops: Option<f64>,
-    /// Range of rates with mixed outcomes: from the lowest rate that missed the limit to the highest that met it.
-    /// `None` if all misses are at higher rates than all successes.
+    /// Range of rates with mixed outcomes: from the lowest rate at which a measurement missed the limit to the highest
+    /// at which one met it. `None` if all misses were at higher rates than all successes.
     pub mixed_iops: Option<(f64, f64)>,
     /// Number of measurements at [`Self::holds_iops`].
     pub cells_at_answer: usize,
     /// Description of a limit outside the device, such as a cgroup's IOPS limit, that determined a rate. `None` if none
     /// was found.
     pub limited_by: Option<String>,
-    /// Results at all rates tried, in ascending order.
+    /// Results at all tried rates, in ascending order of the rate; the closed-loop measurement comes last.
     pub probes: Vec<Probe>,
 }
 

@@ -1,5 +1,5 @@
-//! Result of rounds, which repeat a grid until the steady state: the verdicts of the specification's test and of
-//! iodyno's drift test, and the table over the measurement window.
+//! Result of rounds, which repeat a grid until the steady state: the results of SNIA's steady-state test and of
+//! iodyno's drift test, and a table of the figures in the measurement window.
 
 use super::table::Table;
 use super::{Step, measured, within_cell};
@@ -14,7 +14,7 @@ use serde::Serialize;
 /// Result of a stage that repeats a grid in rounds until the steady state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsFinding {
-    /// Verdict of the specification's steady-state test; `None` if a variable to be tested could not be measured.
+    /// Result of SNIA's steady-state test; `None` if a variable to be tested could not be measured.
     pub steady: Option<SteadyReport>,
     /// Reason why `steady` is `None`.
     pub trouble: Option<String>,
@@ -38,13 +38,13 @@ pub struct Variable {
     /// Index of the variable's point in the grid.
     #[serde(skip)]
     pub point: usize,
-    /// Quantity of the point that must become steady.
+    /// Quantity that must become steady, measured at that point.
     #[serde(skip)]
     pub quantity: Quantity,
     /// Value in each round, in operations per second, bytes per second or ns; `None` if it could not be measured.
     pub values: Vec<Option<f64>>,
-    /// Result of iodyno's own drift test on the rates of all intervals in the measurement window, in addition to the
-    /// specification's test. `None` for too few intervals.
+    /// Result of iodyno's own drift test on the rates of all intervals in the measurement window, in addition to SNIA's
+    /// test. `None` for too few intervals.
     pub drift: Option<Drift>,
 }
 

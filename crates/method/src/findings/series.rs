@@ -14,16 +14,15 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SeriesFinding {
     pub samples: Vec<Sample>,
-    /// Verdict of the specification's steady-state test on every n-th sample; `None` if the method requires no steady
-    /// state.
+    /// Result of SNIA's steady-state test on every n-th sample; `None` if the method requires no steady state.
     pub steady: Option<SteadyReport>,
     /// Result of iodyno's own drift test on the rates of all intervals; `None` for too few intervals.
     pub drift: Option<Drift>,
-    /// Stalls: intervals with a rate below a tenth of the median.
+    /// Number and length of the stalls: runs of intervals with a rate below a tenth of the median.
     pub stalls: Stalls,
-    /// Figures over the last fifth of the samples, but over at least ten samples.
+    /// Results of the last fifth of the samples, or of the last ten samples if a fifth is fewer.
     pub end: Row,
-    /// Figures of the first sample.
+    /// Results of the first sample.
     pub first: Row,
 }
 
@@ -34,7 +33,7 @@ pub struct Sample {
     /// Bytes written since the start of the series, divided by the size of the active range (drive fills); `None` if
     /// unknown.
     pub fills: Option<f64>,
-    /// Operations per second.
+    /// Completed reads and writes per second; all kinds of operation if there were neither.
     pub iops: f64,
     /// Bytes read and written per second.
     pub bytes_per_s: f64,

@@ -1,5 +1,5 @@
-//! Result of measuring a grid: its table, the load curve if all axes are loads, and the scaling if the only axis is
-//! targets or threads.
+//! Result of measuring a grid: a table of its points, the load curve if all axes are loads, and the scaling if the only
+//! axis is targets or threads.
 
 use super::table::Table;
 use super::{Step, measured};
@@ -25,20 +25,22 @@ pub struct SweepFinding {
 /// Load curve: throughput and latency as functions of the outstanding I/Os.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// For each point of the curve, the index of its row in the table.
+    /// Index of the table row of each entry of [`Self::points`].
     pub rows: Vec<usize>,
-    /// Points of the curve; [`Self::rows`] has the table row of each.
+    /// Throughput and latencies at each point of the curve.
     pub points: Vec<LoadPoint>,
-    /// Latency ceilings (maximum latencies) that the best point must meet, as text.
+    /// Texts of the latency ceilings (maximum latencies) that the best point must meet, such as `p99 ≤ 1 ms`.
     pub ceilings: Vec<String>,
-    /// Latency ceilings (maximum latencies) as text, such as `p99 ≤ 1 ms`, and in ns.
+    /// Text (as in [`Self::ceilings`]) and value in ns of each latency ceiling.
     pub limits: Vec<(String, f64)>,
     /// Best point that meets all latency ceilings (maximum latencies). Indices refer to [`Self::points`].
     pub optimum: Optimum,
-    /// Indices in [`Self::points`] of the points whose 95 % confidence interval of IOPS overlaps with that of the best
-    /// point. Without latency limits, the best point is the one with the highest IOPS.
+    /// Indices in [`Self::points`] of the points that perform like the best one: they meet the latency ceilings, and
+    /// the 95 % confidence intervals of their IOPS overlap with that of the best point. Without latency ceilings, the
+    /// best point is the one with the highest IOPS.
     pub ties: Vec<usize>,
     /// Indices in [`Self::points`] of the points that achieve more IOPS than every point with fewer outstanding I/Os.
+    /// Points with unusable figures are ignored.
     pub outside: Vec<usize>,
     /// Description of the limit outside the device that determined the highest IOPS; `None` if none is known or
     /// inferred.
@@ -60,7 +62,7 @@ impl Load {
 pub struct Scaling {
     /// Axis of the scaling: `targets` or `threads`.
     pub of: &'static str,
-    /// Speed-up and efficiency of each point, relative to the smallest number.
+    /// Speed-up and efficiency of each point, relative to the point with the fewest targets or threads.
     pub points: Vec<Scaled>,
     /// Universal scalability law fitted to the points; `None` with too few points.
     pub law: Option<Scalability>,

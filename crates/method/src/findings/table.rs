@@ -1,4 +1,5 @@
-//! Results of a grid as a table with a row for each grid point, computed from the point's valid cells (measurements).
+//! Results of a grid as a table. Each row has the results of one grid point, computed from all cells (measurements) of
+//! the point except skipped ones.
 
 use super::Step;
 use super::kinds::{self, NINES};
@@ -25,18 +26,18 @@ pub struct Table {
 pub struct Row {
     /// Value of the point on each axis, as text.
     pub at: Vec<String>,
-    /// Number of valid cells behind the results.
+    /// Number of cells from which the results were computed. Skipped cells are not counted.
     pub n: usize,
-    /// Reason why the point was skipped; `None` if it was measured.
+    /// Reason why a cell of the point was skipped; `None` if none was.
     pub skipped: Option<String>,
     /// Outstanding I/Os of all threads of a target.
     pub oio: u32,
-    /// Mean of the cells' IOPS; `None` without valid cells.
+    /// Mean of the cells' IOPS; `None` if no cell was measured.
     pub iops: Option<f64>,
     /// Half width of the 95 % confidence interval of `iops` over the cells, as a fraction of `iops`; `None` for
     /// fewer than two cells.
     pub iops_half_width: Option<f64>,
-    /// Mean of the cells' bytes per second; `None` without valid cells.
+    /// Mean of the cells' bytes per second; `None` if no cell was measured.
     pub bytes_per_s: Option<f64>,
     /// Mean latency over all operations of all cells, ns; `None` if nothing completed.
     pub mean_ns: Option<f64>,

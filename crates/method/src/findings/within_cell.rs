@@ -1,5 +1,5 @@
-//! Tests of steadiness within cells, in addition to the specification's test: drift of the rate between intervals,
-//! and stalls.
+//! Tests of steadiness within cells: drift of the rate between intervals, and stalls. SNIA's steady-state test compares
+//! only the results of whole cells.
 
 use super::Step;
 use iodyno_measure::statistics;
