@@ -1,5 +1,5 @@
-//! A method and its next step. The next step depends only on the completed steps and their order, so it is the same
-//! after a crash.
+//! A method (a measuring plan in stages) and its next step. The next step depends only on the completed steps and their
+//! order, so it is the same after a crash.
 
 use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
@@ -20,7 +20,7 @@ const SETTLE_OPS: u64 = 12_000;
 /// 99.999th percentile.
 const TAIL_OPS: u64 = 10_000_000;
 
-/// A validated method, with the operator's choices.
+/// A validated measuring plan in stages, to which the operator's options are applied.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Method {
     /// All inputs of the method, stored with the run.
@@ -33,14 +33,14 @@ pub struct Method {
     pub reuse: bool,
     /// Name of the group of settings in effect; `None` if the file has none.
     pub setting: Option<String>,
-    /// Thresholds of verdicts on the measurements.
+    /// Limits that the measured figures must meet, from the key `require` of the method file.
     pub thresholds: Vec<Threshold>,
     pub stages: Vec<Stage>,
 }
 
 impl Method {
-    /// Returns every cell (measurement) that the method may run. Callers check in advance that each fits the targets,
-    /// and what it overwrites.
+    /// Returns every cell (measurement) that the method may run, for checks before the run: whether each fits the
+    /// targets, and which data it overwrites.
     pub fn all_cells(&self) -> Vec<CellSpec> {
         let mut all = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
@@ -73,8 +73,8 @@ impl Method {
         all
     }
 
-    /// Adapts the values of `targets` axes to the number of available targets. Drops larger values, and adds this
-    /// number if it is missing.
+    /// Adapts the values of `targets` axes to the number of available targets: drops larger values, and adds the number
+    /// itself if it is missing.
     #[must_use]
     pub fn with_targets(mut self, targets: u32) -> Self {
         for stage in &mut self.stages {
@@ -93,7 +93,7 @@ impl Method {
         self
     }
 
-    /// Whether a stage starts its measurements in the device state left by the previous one.
+    /// Whether a stage starts its measurements in the device state that the preceding measurement left.
     pub fn carries_state(&self) -> bool {
         self.grids().any(|grid| grid.state == Precondition::Carried)
     }
@@ -246,11 +246,11 @@ impl Method {
         Ok(Some(Step::Cell(Box::new(step))))
     }
 
-    /// Returns the operating point of type `which`, chosen from an earlier stage: that stage's grid, and the point's
-    /// index in the grid.
+    /// Chooses an operating point of type `which` from the results of an earlier stage. Returns that stage's grid, and
+    /// the point's index in the grid.
     ///
     /// # Errors
-    /// If the earlier stage has no such point.
+    /// If the earlier stage has no results or, for [`Which::Mid`], no point within the latency limits.
     pub fn chosen(
         &self,
         points: &Points,

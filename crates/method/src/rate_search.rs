@@ -1,11 +1,12 @@
-//! Search for the highest rate at which a latency stays under a limit: outcome of a cell, and the next rate to try.
-//! Results are in `findings/rate_search.rs`.
+//! Search for the highest rate at which a latency stays under a limit: decides the outcome of each cell (measurement),
+//! and the next rate to try. Results are in `findings/rate_search.rs`.
 //!
 //! The first cell runs the workload in a closed loop: its rate is the target's capacity. Each further cell offers a
 //! rate in an open loop, where response time counts from the intended start and so includes the queue before an
 //! overloaded target. The search bisects between the highest rate that met the limit (initially 0) and the lowest that
-//! missed it (initially the capacity). Since cells at the same rate may differ, two of three decide that a rate misses.
-//! The final rate is repeated until two of three cells meet the limit (`rate_search/course.rs`).
+//! missed it (initially the capacity). Since cells at the same rate may differ, a rate that misses the limit is
+//! repeated: the majority of up to three cells decides. The final rate is repeated until two cells meet the limit
+//! (`rate_search/course.rs`).
 
 mod course;
 

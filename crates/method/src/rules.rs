@@ -45,7 +45,7 @@ pub(crate) struct Defaults {
 }
 
 impl Method {
-    /// Parses and validates a method with the operator's options.
+    /// Parses and validates a method. `source` contains the method file or the sweep, and the operator's options.
     ///
     /// # Errors
     /// All errors found. An error in the operator's options has an empty position.
@@ -111,7 +111,8 @@ impl Method {
         workloads_named(text)
     }
 
-    /// Deviations from the method file caused by the operator's options, as text.
+    /// Describes how the operator's options deviate from the method: shorter durations, or an active range other than
+    /// that of the published specification.
     pub fn deviations(&self) -> Vec<String> {
         deviations(&self.source.choice, self.standard.as_deref())
     }

@@ -1,5 +1,5 @@
-//! Keys of a method file: the form of each value, and the acts that allow it.
-//! `docs/formats/method.md` defines their meaning, and `rules.rs` builds a method from them.
+//! Keys of a method file, each with the form of its value and the acts (kinds of stage) that allow it.
+//! `docs/formats/method.md` defines the keys' meaning, and `rules.rs` builds a method from the values.
 
 use iodyno_catalog::{Key, NUMBER, TIME, ValueType};
 

@@ -59,8 +59,8 @@ pub struct Cells {
     pub order: Order,
     /// Number of times that the grid is measured, at least 1.
     pub repeats: u32,
-    /// Latency ceilings (maximum latencies) for the best point of the load curve. Also the default for `points` stages
-    /// that choose from this stage.
+    /// Latency ceilings (maximum latencies) that the best point of the load curve must meet. They also apply to
+    /// `points` stages that choose from this stage and have no ceilings of their own.
     pub ceilings: Vec<Ceiling>,
 }
 
@@ -104,15 +104,15 @@ impl FromStr for Ceiling {
 pub struct Rounds {
     /// Points to measure in each round.
     pub grid: Grid,
-    /// Workload and duration, ns, of writes before each round; `None` for no such writes.
+    /// Writes before each round: their workload, and their duration in ns. `None` for no writes.
     pub before: Option<(Spec, u64)>,
     /// Tracking variables of the steady-state test, such as the IOPS at one grid point. The steady state is reached
     /// when all tracking variables are steady over the same window of rounds.
     pub track: Vec<Track>,
-    /// Limits of the steady-state test.
+    /// Limits of the steady-state test: those of the SNIA PTS, unless the method file changes them.
     pub limits: SteadyLimits,
-    /// Default latency ceilings (maximum latencies) of `points` stages that choose from this stage. The rounds
-    /// themselves ignore them.
+    /// Latency ceilings (maximum latencies) for `points` stages that choose from this stage and have no ceilings of
+    /// their own. The rounds themselves ignore them.
     pub ceilings: Vec<Ceiling>,
 }
 
@@ -135,13 +135,12 @@ pub struct Series {
     pub samples_max: u32,
     /// Idle time between samples, ns.
     pub wait_ns: u64,
-    /// Number of drive fills (bytes written divided by the active range) after which the series ends; `None` for
-    /// no such end.
+    /// Amount of writing after which the series ends, as a multiple of the active range; `None` for no such limit.
     pub fills_max: Option<f64>,
-    /// The steady-state test uses every n-th sample, and ends the series once it is passed. `None` to continue up to
-    /// the maximum number of samples.
+    /// The steady-state test uses every n-th sample, where n is this value. The series ends once the test is passed.
+    /// `None` for no steady-state test.
     pub steady_every: Option<u32>,
-    /// Limits of the steady-state test.
+    /// Limits of the steady-state test: those of the SNIA PTS, unless the method file changes them.
     pub limits: SteadyLimits,
 }
 
@@ -152,27 +151,28 @@ pub struct Points {
     pub of: usize,
     /// Types of operating point to choose.
     pub choose: Vec<Which>,
-    /// Latency ceilings (maximum latencies) that the chosen points must meet. Without ceilings in the method file,
-    /// those of the earlier stage apply.
+    /// Latency ceilings (maximum latencies) of the chosen points. If the method file has none for this stage, those of
+    /// the earlier stage are used. Without a point that meets them, `max` and `optimal` choose one that exceeds them.
     pub ceilings: Vec<Ceiling>,
     /// Measured time at each point, ns.
     pub time_ns: u64,
-    /// Workload and duration, ns, of writes before each point; `None` for no such writes.
+    /// Writes before each point: their workload, and their duration in ns. `None` for no writes.
     pub before: Option<(Spec, u64)>,
 }
 
 /// Type of operating point: the rule by which a point is chosen from the results of an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The point with the highest IOPS among those within all latency limits.
+    /// The point with the highest IOPS among those within all latency limits. If none is within them, the point with
+    /// the fewest outstanding I/Os.
     Max,
-    /// Among the points within all latency limits that reach 98 % of the IOPS of [`Which::Max`], the one with the
-    /// fewest outstanding I/Os.
+    /// The point that needs the fewest outstanding I/Os to reach 98 % of the IOPS of [`Which::Max`] within all latency
+    /// limits. If no point is within them, the point with the fewest outstanding I/Os.
     Optimal,
-    /// Among the points within all latency limits, the one whose IOPS are closest to the middle between the lowest and
-    /// the highest IOPS.
+    /// The point whose IOPS are closest to the mean of the IOPS of two others: the point with the fewest outstanding
+    /// I/Os, and that with the highest IOPS. Considers only points within all latency limits.
     Mid,
-    /// The point with the fewest outstanding I/Os.
+    /// The point with the fewest outstanding I/Os, regardless of latency limits.
     Min,
 }
 

@@ -55,7 +55,7 @@ pub struct CellStep {
     pub place: Place,
     /// Number of targets to use, counted from the first; `None` for all.
     pub targets: Option<u32>,
-    /// Name of the I/O engine; `None` for that of the run.
+    /// Name of the I/O engine; `None` for the run's engine.
     pub engine: Option<String>,
     /// Idle time after the cell, ns.
     pub then_wait_ns: u64,

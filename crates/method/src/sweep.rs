@@ -19,10 +19,10 @@ pub struct Sweep {
     /// Number of sequential passes that fill the active range before the measurements, 0 to 3.
     #[serde(default)]
     pub fill_passes: u8,
-    /// Latency limit for a search for the highest rate that meets it, instead of a grid. Allows no axes and only
-    /// one workload. `None` for a grid.
+    /// Latency limit of a rate search. If it is set, the sweep is a search for the highest rate that meets the limit,
+    /// and allows no axes and only one workload. `None` for a grid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_rate: Option<LatencyLimit>,
-    /// Latency ceilings (maximum latencies) for the best point of the load curve.
+    /// Latency ceilings (maximum latencies) that the best point of the load curve must meet.
     pub ceilings: Vec<Ceiling>,
 }

@@ -1,4 +1,4 @@
-//! Command line flags of `iodyno-mpi` itself, and the start of `mpirun`.
+//! Parses the command line flags of `iodyno-mpi` itself, and starts `mpirun`.
 
 use iodyno::Terminals;
 use iodyno_ranks::Timing;

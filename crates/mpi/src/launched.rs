@@ -1,4 +1,4 @@
-//! Number of processes started by the launcher, from its environment variables.
+//! Determines from environment variables how many processes the launcher, such as `mpirun`, has started.
 
 /// Environment variables in which launchers give the number of processes, in order of precedence. Open
 /// MPI's precedes Slurm's, because Slurm may have started `mpirun` with one process per host. MPICH, Intel MPI

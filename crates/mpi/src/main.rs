@@ -1,6 +1,7 @@
-//! `iodyno-mpi`: executes a command of `iodyno` on many hosts, as an MPI job with one process (rank) per host. With a
-//! list of hosts it starts `mpirun`, which runs `iodyno-mpi` on each of them. Under `mpirun`, `srun` or an MPI operator
-//! it is one of the ranks. The protocol between ranks is in the crate `iodyno-ranks`, its use by a run in `iodyno-run`.
+//! `iodyno-mpi`: executes a command of `iodyno` on many hosts, as an MPI job of several processes (ranks), by default
+//! one per host. With a list of hosts it starts `mpirun`, which runs `iodyno-mpi` on each of them. Under `mpirun`,
+//! `srun` or an MPI operator it is one of the ranks. The protocol between ranks is in the crate `iodyno-ranks`;
+//! `iodyno-run` uses it.
 
 mod launch;
 mod launched;

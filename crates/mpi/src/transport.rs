@@ -1,4 +1,5 @@
-//! Messages between ranks by MPI. Sends and receives are non-blocking, so that a lost rank blocks no other.
+//! Exchanges messages between ranks by MPI. Sends and receives are non-blocking, so that a lost rank does not block the
+//! others.
 
 use iodyno_ranks::Transport;
 use mpi::ffi;

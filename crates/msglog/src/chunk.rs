@@ -24,7 +24,6 @@
 
 use crate::message::Message;
 
-/// Length of a chunk's header, bytes.
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
 const FLAG_LAST_OF_SEGMENT: u32 = 1;
@@ -56,7 +55,7 @@ pub struct ChunkHeader {
     pub used_bytes: u32,
     /// Number of messages in the chunk; other records are not counted.
     pub messages: u32,
-    /// Epoch of the writer: the number of times that the log had been opened for writing.
+    /// Epoch of the writer: the number of times that the log has been opened for writing, including by this writer.
     pub epoch: u32,
     /// Checksum of the preceding chunk; 0 in the first chunk of the log.
     pub previous_checksum: u32,
@@ -209,7 +208,7 @@ impl<'a> Chunk<'a> {
         Self { header, whole: &bytes[..header.length_bytes as usize] }
     }
 
-    /// Iterates over the chunk's records, in order.
+    /// Iterates over the chunk's records, in order: messages, and state of the log.
     pub fn records(&self) -> Records<'a> {
         Records { rest: &self.whole[CHUNK_HEADER_BYTES..self.header.used_bytes as usize] }
     }

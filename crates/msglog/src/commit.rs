@@ -94,7 +94,8 @@ impl Commit {
         }
     }
 
-    /// Number of the first unpersisted chunk: one that is not durable or, without durability, not written.
+    /// Number of chunks before the first unpersisted one. A chunk is persisted when it is durable or, without
+    /// durability, when it is written.
     #[inline]
     pub fn durable(&self) -> u64 {
         self.durable

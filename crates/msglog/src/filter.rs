@@ -16,7 +16,7 @@ use number::Number;
 use pattern::Pattern;
 use thiserror::Error;
 
-/// Maximum length of a filter's text, bytes.
+/// Maximum length of a filter's text, bytes. A longer text is a syntax error.
 pub const FILTER_BYTES_MAX: usize = 64 << 10;
 /// Maximum nesting depth of parentheses and NOT in a filter.
 pub const FILTER_NESTING_MAX: u32 = 64;

@@ -25,7 +25,7 @@ pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
 /// make it valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochStart {
-    /// Number of the epoch: how many times the log was opened for writing before; 0 for a new log.
+    /// Number of the epoch: how many times the log has been opened for writing, including this time; 0 for a new log.
     pub epoch: u32,
     /// End of the log when the epoch began, bytes since the log was created.
     pub position: u64,
@@ -86,10 +86,10 @@ pub enum LayoutError {
 }
 
 impl Layout {
-    /// Checks the sizes, too.
+    /// Creates a layout after checking the sizes.
     ///
     /// # Errors
-    /// The first rule that a size violates, such as segments that are no multiple of the chunk size.
+    /// The first rule that a size violates, such as a segment size that is not a multiple of the chunk size.
     pub fn new(
         log_id: u64,
         capacity_bytes: u64,

@@ -1,4 +1,4 @@
-//! Formats messages as lines (as text, as JSON, or only their bodies), and selects the messages of a log to format.
+//! Formats messages as lines (as text, as JSON, or only their bodies), and selects which messages of a log to format.
 
 use crate::chunk::Chunk;
 use crate::filter::Filter;
@@ -136,7 +136,7 @@ pub struct Selection {
     pub left: u64,
     /// Number of the first message that was examined, whether selected or not; `None` if there was none.
     pub first: Option<u64>,
-    /// Number of the message at which the selection ended; `None` if it has not ended.
+    /// Number of the first message after the end of the selection; `None` if the selection has not ended.
     pub next: Option<u64>,
 }
 

@@ -143,7 +143,8 @@ pub struct Tail {
     pub epoch: u32,
     /// Sparse index of the log's chunks, in ascending order of position.
     pub index: VecDeque<IndexEntry>,
-    /// Latest publication time up to the end of each complete segment, oldest segment first, ns since 1970.
+    /// For each complete segment, the latest publication time of any message up to its end, ns since 1970. The oldest
+    /// segment is first.
     pub segment_times_ns: VecDeque<u64>,
     /// Whether the log's last chunk is an end marker, so that no other is needed: see [`Log::append_end`].
     pub is_ended: bool,

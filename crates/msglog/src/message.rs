@@ -8,8 +8,8 @@
 //! | 4 | kind |
 //! | 5 | length of the topic, bytes |
 //! | 6..8 | length of the key, bytes |
-//! | 8..16 | number of the publisher |
-//! | 16..24 | the publisher's sequence |
+//! | 8..16 | number by which the log identifies the publisher |
+//! | 16..24 | sequence number that the publisher gave the message |
 //! | 24..32 | time of publication, ns since 1970 |
 //! | 32.. | topic, key, body |
 
@@ -17,9 +17,9 @@ use thiserror::Error;
 
 /// Length of a record's fixed part, before its topic, key and body, bytes.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// Maximum length of a topic, bytes: a record stores it in one byte.
+/// Maximum length of a topic, bytes. A record stores the length in one byte.
 pub const TOPIC_BYTES_MAX: usize = u8::MAX as usize;
-/// Maximum length of a message's key, bytes.
+/// Maximum length of a message's key, bytes. A record stores the length in two bytes.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Kind of a record in a chunk.
@@ -55,14 +55,15 @@ impl MessageKind {
     }
 }
 
-/// A record of the log: a message, or a record of the log's state.
+/// Content of a record in the log: a message, or state of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Kind of record, which decides whether it is a numbered message.
     pub kind: MessageKind,
-    /// Number of the publisher; 0 for none.
+    /// Number by which the log identifies the publisher; 0 without a named publisher.
     pub publisher: u64,
-    /// Sequence number that the publisher gave the message, from 1; 0 without a publisher.
+    /// Sequence number that the publisher gave the message, from 1; 0 without a named publisher. In a
+    /// [`MessageKind::CarriedValue`], number of the message that set the value.
     pub sequence: u64,
     /// Time of publication, ns since 1970.
     pub time_ns: u64,

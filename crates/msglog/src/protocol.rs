@@ -12,7 +12,7 @@ pub use fields::Malformed;
 pub use reply::{ErrorCode, Reply, ServerError, Welcome};
 pub use request::{End, Published, Request, Start};
 
-/// Version of the protocol implemented here.
+/// Version of the protocol, which the client's first frame must contain.
 pub const VERSION: u16 = 1;
 /// Magic number in a client's first frame, directly after the frame's type.
 pub const MAGIC: [u8; 4] = *b"IMLP";

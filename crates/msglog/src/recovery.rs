@@ -260,7 +260,7 @@ pub fn recover_ahead(
     Ok(found)
 }
 
-/// Result of a replay of a log from its requested start to the log's end.
+/// Result of [`replay`]: the end of the replay, and the damage found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Number of the first message after the last visited chunk; 1 if none was visited.

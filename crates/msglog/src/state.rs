@@ -209,7 +209,7 @@ impl State {
     }
 }
 
-/// A record of the log with owned content.
+/// A record that owns its content. [`Self::as_message`] borrows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedRecord {
     kind: MessageKind,

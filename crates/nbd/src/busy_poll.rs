@@ -5,8 +5,8 @@
 //!
 //! The polling time adapts like the kernel's halt polling (`virt/kvm/kvm_main.c`): it grows after a short wait, and is
 //! reset to zero after a long one. The number of polling threads is at most half the number of processors, and polling
-//! threads yield to others. A thread that may not poll first yields, then checks the socket again: on few processors
-//! the peer may need this one to send.
+//! threads yield to others. Before it sleeps, a thread yields and checks the socket once more: on few processors, the
+//! peer may need this thread's processor to send.
 
 use std::io;
 use std::sync::LazyLock;

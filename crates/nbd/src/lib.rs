@@ -8,8 +8,8 @@
 //!
 //! This crate imports nothing from the workspace and contains no measurement or emulation.
 //!
-//! **Unsafe code** is in three places: system calls on memory that others change (`syscalls`), the RAM disk's mapping
-//! (`ram`), and buffers that an export or client passes to these (`server::export`, `client`).
+//! **Unsafe code** is in three places: `syscalls` makes system calls on memory that others change, `ram` maps the RAM
+//! disk's memory, and `server::export` and `client` accept buffers for such system calls.
 
 mod busy_poll;
 pub mod client;

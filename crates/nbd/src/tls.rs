@@ -113,14 +113,14 @@ mod present {
         TlsError::Unusable(error.to_string())
     }
 
-    /// Certificate chain and private key of a server and, if clients need a certificate, the authorities that may sign
-    /// it.
+    /// Certificate chain and private key of a server. If clients need a certificate, also the authorities that may sign
+    /// the clients' certificates.
     #[derive(Clone, Debug)]
     pub struct ServerTls(Arc<ServerConfig>);
 
     impl ServerTls {
-        /// Reads PEM files: the server's certificate chain and key and, if clients need a certificate, the
-        /// certificates of the authorities that may sign it.
+        /// Reads PEM files: the server's certificate chain, and its private key. `client_authorities` contains the
+        /// certificates of the authorities that may sign clients' certificates; `None` if clients need no certificate.
         pub fn new(
             chain: &Path,
             private_key: &Path,
@@ -175,8 +175,9 @@ mod present {
     pub struct ClientTls(Arc<ClientConfig>);
 
     impl ClientTls {
-        /// Reads PEM files: certificates of the authorities that may sign the server's certificate and, if the server
-        /// requires them, the client's own certificate chain and key.
+        /// Reads PEM files. `server_authorities` contains the certificates of the authorities that may sign the
+        /// server's certificate. `own` is the client's certificate chain and private key; `None` if the server requires
+        /// none.
         pub fn new(
             server_authorities: &Path,
             own: Option<(&Path, &Path)>,

@@ -6,8 +6,8 @@ use iodyno_measure::{Cell, Preparation};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// JSON key of a fingerprint of all writes to a target, computed by `iodyno-targets` and stored in the target's
-/// health after a run.
+/// JSON key of a fingerprint of all writes to a target. `iodyno-targets` computes the fingerprint. It is stored with
+/// the target's health after the run.
 pub const WRITES_SEEN: &str = "writes_seen";
 
 /// JSON key, in a run's plan, of the changes that command line flags made to the named workload.
@@ -29,7 +29,7 @@ pub struct TargetDescription {
     pub size_bytes: Option<u64>,
     /// Size of the target after it was opened, bytes; `None` if unknown.
     pub opened_bytes: Option<u64>,
-    /// Type of the file system that contains the target; `None` if unknown or not a file.
+    /// Type of the file system that contains the target; `None` if it is unknown or the target is not a file.
     pub file_system: Option<String>,
     /// Facts about the target if it is a block device, otherwise about the block device below the target's file
     /// system.

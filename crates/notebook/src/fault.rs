@@ -1,4 +1,5 @@
-//! Errors of reading a row, and the memory limit of reading. The errors omit the file and the run, which callers add.
+//! Errors while reading a row, and the memory limit for reading. The errors do not name the file and the run; callers
+//! add these.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -137,7 +137,8 @@ pub struct RunSummary {
     pub status: Status,
     /// Name of the workload or method as the user gave it.
     pub name: String,
-    /// Whether the run followed a method. Its result is then that of the whole run, not of single measurements.
+    /// Whether the run followed a method. If so, the result to display is that of the whole run, not that of single
+    /// measurements.
     pub has_method: bool,
     /// Names of the run's targets, in canonical form.
     pub targets: Vec<String>,

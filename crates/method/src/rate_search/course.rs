@@ -1,9 +1,9 @@
 //! Course of a search for the highest rate that meets a latency limit: outcomes so far, and the next rate to try.
 //!
-//! Measurements on real storage vary, so two of three decide a rate; the search starts below a measured capacity
-//! ([`Course::below`]). A simulation repeats exactly, so one measurement decides. A search in virtual time may start
-//! from a rate that meets the limit, and raises it until one fails ([`Course::above`]). Both then bisect to the same
-//! precision.
+//! [`Course::below`] is for measurements that vary, as on real storage. The search starts below a measured capacity,
+//! and repeats a rate that fails: the majority of up to three measurements decides. [`Course::above`] is for
+//! simulations, which repeat exactly. The search starts from a rate that meets the limit, raises it until one fails,
+//! and measures each rate once. Both searches then bisect to the same precision.
 
 /// Precision of the result. The search ends when the highest rate that met the limit (H) and the lowest that missed it
 /// differ by at most this fraction of H.

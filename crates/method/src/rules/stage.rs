@@ -1,4 +1,4 @@
-//! Conversion of one stage of a method file: act, grid and limits.
+//! Conversion of one stage of a method file: its act (kind of stage), its grid and its limits.
 
 use super::{Defaults, active_range, wrong, wrong_because};
 use crate::axis::{AxisKind, applied};

@@ -26,8 +26,8 @@ pub enum AtLimit {
 /// A publisher's name, its access token, and its behaviour if messages can't be persisted.
 #[derive(Clone, Debug)]
 pub struct PublisherOptions {
-    /// Name of the publisher, which the server uses to detect duplicates. If empty, a message may be stored twice
-    /// after a reconnect.
+    /// Name of the publisher, by which the server detects resent messages. If empty, a message resent after a reconnect
+    /// may be stored twice.
     pub name: String,
     /// Access token, as in the server's token file; empty if the server requires none.
     pub token: Vec<u8>,
@@ -126,7 +126,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         Ok(publisher)
     }
 
-    /// Sequence number of the next message to publish.
+    /// Sequence number that [`Self::publish`] will give the next message.
     pub fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
@@ -146,7 +146,6 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.dropped
     }
 
-    /// Number of times that the publisher has reconnected.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
     }

@@ -1,4 +1,5 @@
-//! A replaying worker of a load: reads from the first chunk of a random segment on, then starts again at another one.
+//! A replaying worker of a load. Each replay starts at the first chunk of a random segment, and ends after a fixed
+//! number of reads.
 
 use super::{LoadOfTarget, issue};
 use crate::chunk::{Chunk, ChunkHeader};

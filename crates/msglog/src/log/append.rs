@@ -1,5 +1,5 @@
-//! Appends messages to the open chunk, after records carried over from dropped segments. A full segment is followed by
-//! the next free one.
+//! Appends messages to the open chunk. Records carried over from dropped segments are appended first. When a segment is
+//! full, writing continues in the next free one.
 
 use super::{AppendError, Carried, Closed, Log, note_in_index};
 use crate::chunk::{CHUNK_HEADER_BYTES, COUNT_END, Chunk, ChunkHeader};

@@ -179,7 +179,7 @@ impl ErrorCode {
 /// An error that the server reports to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
-    /// Reason for the error in a form for programs.
+    /// Machine-readable reason for the error.
     pub code: ErrorCode,
     /// Number of the message that caused the error: its number in the log or, depending on `code`, its sequence number
     /// at the publisher. 0 if no message caused it.

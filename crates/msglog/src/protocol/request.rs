@@ -11,7 +11,7 @@ const READ: u8 = 4;
 const QUERY: u8 = 5;
 const STATUS: u8 = 6;
 
-/// A request from a client to the server.
+/// A frame from a client to the server: opens the connection or a publisher, publishes a message, or requests data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Opens the connection; must be the client's first frame.
@@ -51,10 +51,10 @@ pub enum Request<'a> {
     Status,
 }
 
-/// A message that a client publishes.
+/// A message to publish. The server adds the publisher's number and the time of publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published<'a> {
-    /// Sequence number of the message at its publisher, from 1, without gaps.
+    /// Sequence number that the publisher gives the message, from 1, without gaps.
     pub sequence: u64,
     /// Kind of message: [`MessageKind::Publish`] or [`MessageKind::Delete`].
     pub kind: MessageKind,

@@ -8,7 +8,7 @@
 /// position all are false. Conditions on a gap are false unless the position is after one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
-    /// The position has a complete chunk of this log for this position, with a matching checksum.
+    /// A complete chunk of this log, written for this position, is at the position. Its checksum matches.
     pub is_valid: bool,
     /// The chunk continues the last accepted one by checksum, message number and epoch. After a gap it is enough
     /// that message number and epoch are not lower.
@@ -19,7 +19,7 @@ pub(super) struct Conditions {
     pub is_durable: bool,
     /// The chunk was closed after the start of the gap had become durable, according to its header.
     pub saw_gap_durable: bool,
-    /// The position is at or before the log's last chunk. A search beyond the gap has found this chunk.
+    /// The position is not after the log's last chunk. False unless a search beyond the gap has found the last chunk.
     pub is_before_last: bool,
     /// The chunk's epoch is at least that of the chunk whose header has the highest durable position.
     pub is_epoch_current: bool,

@@ -45,7 +45,7 @@ pub struct Config {
     pub depth: u32,
     /// Certificates for TLS; used if the URI does not name a folder of certificates.
     pub tls: Option<ClientTls>,
-    /// Whether to request structured replies. Without them, the server sends simple replies, as to the kernel's client.
+    /// Whether to request structured replies. Without them, the server sends simple replies.
     pub structured: bool,
     /// Whether to request the metadata context `base:allocation`, which block status requires.
     pub block_status: bool,
@@ -331,7 +331,7 @@ impl Connection {
         &self.found.info
     }
 
-    /// Result of the negotiation: the export's properties, and what client and server agreed.
+    /// Result of the negotiation: the export's properties, and the features on which client and server agreed.
     pub fn found(&self) -> &Found {
         &self.found
     }
@@ -432,7 +432,7 @@ impl Connection {
         }
     }
 
-    /// Calls `each` with the slot of the request and the extent, for every extent received in block status replies.
+    /// For each extent received in a block status reply, calls `each` with the request's slot and the extent.
     pub fn drain_extents(&mut self, mut each: impl FnMut(u32, Extent)) {
         for (slot, extent) in self.extents.drain(..) {
             each(slot, extent);

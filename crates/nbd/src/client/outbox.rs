@@ -1,4 +1,4 @@
-//! The client's send queue: request headers, and between them payloads in the callers' buffers.
+//! The client's send queue: the headers of requests, and the payloads of writes, which stay in the callers' buffers.
 
 use crate::syscalls::{self, Span};
 use crate::tls::TlsStream;

@@ -1,4 +1,5 @@
-//! Answers to requests. Their data is in the server's own memory, or in memory shared between clients ([`Words`]).
+//! Answers to requests. The data of an answer is in the server's own memory, or in memory shared between clients
+//! ([`Words`]).
 
 use crate::wire::{self, Command, Errno, Kind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +100,8 @@ fn merge(word: &AtomicU64, skip: usize, bytes: &[u8]) {
 /// Result of a request, from which the reply is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
-    /// Success of a request that returns no data (not for reads and block status).
+    /// The request succeeded and returns no data. Not a valid answer to block status, or to a read of more than 0
+    /// bytes.
     Done,
     /// The request failed with this error.
     Failed(Errno),
@@ -107,8 +109,8 @@ pub enum Answer<'a> {
     Data(&'a [u8]),
     /// Result of a read whose bytes are all zeroes.
     Zeroes,
-    /// Result of a block status request: (length, state) of each extent, from the request's offset on. Extents beyond
-    /// the range are dropped, and all but the first if the client requested only one.
+    /// Extents for a block status request, as (length, state), starting at the request's offset. The reply omits
+    /// extents beyond the requested range and, if the client requested only one, all but the first.
     Extents(&'a [(u32, u32)]),
 }
 

@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub accepted: u64,
     /// Connections closed immediately because a limit was reached.
     pub turned_away: u64,
-    /// Connections that ended before the client opened an export, except by a disconnect request.
+    /// Connections that ended during the negotiation, unless the client ended it by the option ABORT.
     pub handshakes_failed: u64,
     /// Connections that ended because the client broke the protocol.
     pub violations: u64,

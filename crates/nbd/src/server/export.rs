@@ -151,7 +151,7 @@ impl<'a> Io<'a> {
         self.placed
     }
 
-    /// Answers the request during the call of [`Session::submit`].
+    /// Answers the request immediately, within the call of [`Session::submit`].
     pub fn answer(mut self, answer: &Answer<'_>) {
         self.answered = true;
         self.out.answer(&self.command, answer);
@@ -164,7 +164,8 @@ impl<'a> Io<'a> {
         self.out.fill(&self.command, fill);
     }
 
-    /// Answers a read immediately with the content of `words`, which is sent without a copy.
+    /// Answers a read immediately with the content of `words`, which must have the requested length. The content is
+    /// copied only if it is short or TLS is used.
     ///
     /// # Safety
     /// The words stay mapped until this session is dropped. Their content may change.

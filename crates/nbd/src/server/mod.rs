@@ -49,8 +49,8 @@ pub struct Limits {
     /// Maximum payload bytes of a connection's deferred requests and unsent replies. A single request (up to 32 MiB)
     /// may exceed the limit.
     pub in_flight_bytes: usize,
-    /// Maximum memory for payloads and replies of all connections together, bytes, in addition to
-    /// [`Self::own_bytes`] of each. A request that does not fit waits until others are answered.
+    /// Maximum memory for payloads and replies of all connections together, bytes. [`Self::own_bytes`] of each
+    /// connection do not count. A request that does not fit waits until others are answered.
     pub memory_bytes: usize,
     /// Memory for payloads and replies that each connection may use at any time, bytes.
     pub own_bytes: usize,
@@ -168,8 +168,8 @@ impl Drop for Membership {
     }
 }
 
-/// Callback with the client's address and the reason, for each connection that ends without a disconnect request.
-/// Called on the connection's thread.
+/// Callback for a connection that ends because of a protocol violation, a timeout, or an error of the socket or TLS.
+/// Receives the client's address and the reason. Called on the connection's thread.
 pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Configuration of an NBD server: limits, encryption and logging.
@@ -180,7 +180,7 @@ pub struct ServerConfig {
     pub tls: Option<ServerTls>,
     /// Whether to allow listening without TLS on addresses other than loopback.
     pub insist_on_plain: bool,
-    /// Callback for connections that end without a disconnect request.
+    /// Callback for connections that end because of an error.
     pub log: Option<Log>,
 }
 
@@ -253,7 +253,6 @@ impl Server {
         &self.exports
     }
 
-    /// Current values of the server's counters.
     pub fn counters(&self) -> Snapshot {
         self.counters.snapshot()
     }

@@ -1,4 +1,5 @@
-//! Unsent replies of a connection's own thread: bytes that the queue owns, interleaved with memory lent by exports.
+//! Replies that a connection's own thread has yet to send: bytes that the queue owns, interleaved with memory lent by
+//! exports.
 
 use super::answer::{Answer, Words};
 use crate::syscalls::Span;

@@ -1,4 +1,4 @@
-//! Big-endian numbers in and out of byte strings. A reader never panics and never reads past the end.
+//! Reads and writes big-endian numbers in byte strings. A reader never panics and never reads past the end.
 
 /// Reads numbers and strings from the front of a slice. Its methods return `None` if the slice is too short.
 #[derive(Clone, Copy, Debug)]

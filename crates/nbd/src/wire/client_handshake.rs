@@ -57,7 +57,7 @@ pub enum DialStep {
     Listed(Vec<(String, String)>),
 }
 
-/// Errors of the negotiation. All but the first three mean that the server violated the protocol.
+/// Reason why the negotiation failed. [`Self::Reply`] and [`Self::Info`] mean that the server violated the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
     /// The server refused an option, possibly with a message.

@@ -3,8 +3,8 @@
 //! itself.
 //!
 //! The server is not trusted. Each of these faults makes the connection unusable: a cookie that is not in flight, a
-//! chunk outside its request, bytes sent twice, bytes missing despite success, inconsistent lengths. (Two other
-//! clients have silently corrupted copies because they did not check this.)
+//! chunk outside its request, bytes sent twice, bytes missing despite success, inconsistent lengths. (Two other clients
+//! have silently corrupted copies because they did not check for such faults.)
 
 use super::bytes::Reader;
 use super::request::{Kind, REQUEST_BYTES, Request};

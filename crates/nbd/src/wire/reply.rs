@@ -58,7 +58,7 @@ pub fn ok(replies: Replies, out: &mut Vec<u8>, command: &Command) {
     }
 }
 
-/// Writes the header of a reply with data. The caller must append the data, `command.len_bytes` bytes. Not
+/// Writes the header of a reply with data. The caller must append the data, `command.len_bytes` bytes. Must not be used
 /// for reads of 0 bytes.
 #[inline]
 pub fn data_header(replies: Replies, out: &mut Vec<u8>, command: &Command) {

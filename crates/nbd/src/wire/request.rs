@@ -1,5 +1,5 @@
-//! Requests: encoding in 28 bytes, and admission by an export's rules. Range, alignment and flags of a request are
-//! checked here before an export sees it, and writes to read-only exports are refused.
+//! Encodes requests in 28 bytes, and admits them by an export's rules: their range, alignment and flags are checked
+//! before the export sees them, and writes to a read-only export are refused.
 
 use super::bytes::Reader;
 use super::values::{CmdFlags, Errno, Info, PAYLOAD_MAX, REQUEST_MAGIC, Violation};

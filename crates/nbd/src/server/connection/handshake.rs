@@ -1,4 +1,4 @@
-//! The server's negotiation on a socket: plain blocking steps under a deadline, until an export is open and agreed.
+//! The server's negotiation on a socket: blocking steps under a deadline, until the client has opened an export.
 
 use super::{Connection, End, Pipe};
 use crate::server::export::{Peer, Session};

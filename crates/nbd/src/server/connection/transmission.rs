@@ -1,8 +1,7 @@
-//! Transmission: requests in, replies out, until the client leaves.
+//! Transmission: receives requests and sends replies, until the client leaves.
 //!
 //! **The loop.** One receive takes all available requests; each is submitted in turn; one send takes all replies. No
-//! request costs an allocation or a lock. Large payloads are received directly into the session's memory if it offers
-//! some.
+//! request costs an allocation or a lock. If the session offers memory, large payloads are received directly into it.
 
 use super::{Connection, End, INPUT_BYTES, Pipe, send_all};
 use crate::server::counters::Tally;

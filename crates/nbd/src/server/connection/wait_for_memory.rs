@@ -1,4 +1,4 @@
-//! Memory for the next request of a connection: available immediately, or after a wait.
+//! Provides memory for the next request of a connection, immediately or after a wait.
 
 use super::transmission::{POLL_INTERVAL, Work};
 use super::{Connection, End, Pipe};
