@@ -1,4 +1,4 @@
-//! Interface of the notebook: opens the file, begins runs, lists and loads them.
+//! Opens a notebook file; begins, lists and loads the runs in it.
 
 use crate::id::Selector;
 use crate::{
@@ -60,8 +60,8 @@ impl Notebook {
         Ok(list)
     }
 
-    /// Updates the result of an earlier [`Self::list`], and returns whether it changed. Reads only runs that are new,
-    /// in progress, renamed, or whose status has changed.
+    /// Updates the result of an earlier [`Self::list`], and returns whether the list changed. Reads only runs that are
+    /// new, in progress, renamed, or whose status has changed.
     pub fn update_list(&self, list: &mut Vec<RunSummary>) -> Result<bool, Error> {
         summaries::update(&self.db, &self.path, list)
     }
@@ -72,9 +72,10 @@ impl Notebook {
         self.load_several_merged(list, None, false)
     }
 
-    /// Like [`Self::load_several`], but merges neighbouring intervals in runs with more than `intervals_max`, which
-    /// increases the cells' `interval_ns`. `alone`: the caller has no other runs in memory, so a single run may take
-    /// as much memory as with [`Self::load`].
+    /// Like [`Self::load_several`], but merges neighbouring intervals of each run that has more than `intervals_max`
+    /// intervals. The cells' `interval_ns` increases accordingly. `None` means one million, which is also the upper
+    /// limit. `alone`: whether the caller has no other runs in memory. If so, and if `list` selects a single run, the
+    /// run may take as much memory as with [`Self::load`].
     pub fn load_several_merged(
         &self,
         list: &str,
@@ -90,7 +91,8 @@ impl Notebook {
         numbers.into_iter().map(load).collect()
     }
 
-    /// Ids of several runs, selected as for [`Self::load_several`], or of all runs, ordered by start.
+    /// Returns the ids of the runs that `list` selects, as [`Self::load_several`] does; `None` selects all runs. The
+    /// ids are ordered by the start of the runs.
     pub fn ids(&self, list: Option<&str>) -> Result<Vec<String>, Error> {
         let chosen = list.map(|list| self.select(list)).transpose()?;
         let read = || -> rusqlite::Result<Vec<String>> {
@@ -128,8 +130,8 @@ impl Notebook {
         Ok(numbers)
     }
 
-    /// Ids of the finished runs with the same workloads and targets as the selected run, and with `name` if given,
-    /// ordered by start. Returns at most the latest `count_max`.
+    /// Finds the finished runs that have the same workloads and targets as the run that `selector` selects. If `name`
+    /// is given, they must also have this name. Returns the ids of the latest `count_max` runs found, ordered by start.
     pub fn of_same_work(
         &self,
         selector: &str,
@@ -175,7 +177,7 @@ impl Notebook {
             .map_err(|e| schema::explain_writing(&self.path, "annotating a run", e))
     }
 
-    /// Imports a run from another notebook or a report, keeping its id. Returns false without any change if this
+    /// Imports a run from another notebook or a report. The run keeps its id. Returns false without any change if this
     /// notebook already has a run with that id.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
         let failed = |e| schema::explain(&self.path, "importing a run", e);
@@ -203,8 +205,9 @@ impl Notebook {
         progress::progress(&self.db, &self.path, self.find(selector)?)
     }
 
-    /// Returns at most `count` existing intervals of cell (measurement) number `cell`, starting with interval `from`.
-    /// The run is selected as for [`Self::load`].
+    /// Returns up to `count` intervals of a cell (measurement), starting with interval `from`; fewer if the cell has
+    /// not recorded more yet. `cell` is the index of the cell in the run. `selector` selects the run, as for
+    /// [`Self::load`].
     pub fn intervals(
         &self,
         selector: &str,
@@ -215,20 +218,22 @@ impl Notebook {
         progress::intervals(&self.db, &self.path, self.find(selector)?, cell, from, count)
     }
 
-    /// PID of the process that writes a run, selected as for [`Self::load`]. `None` if the run has ended, or if the
-    /// process is not certainly alive and visible to this process.
+    /// PID of the process that is writing a run. `None` if the run has ended, or if this process can't verify that the
+    /// writer is alive, for example because the writer is in another container. `selector` selects the run, as for
+    /// [`Self::load`].
     pub fn writing_process(&self, selector: &str) -> Result<Option<u32>, Error> {
         load::writing_process(&self.db, &self.path, self.find(selector)?)
     }
 
-    /// Id of a run, selected as for [`Self::load`].
+    /// Returns the full id of the run that `selector` selects, as for [`Self::load`].
     pub fn find_id(&self, selector: &str) -> Result<String, Error> {
         let number = self.find(selector)?;
         let id = self.db.query_row("SELECT id FROM runs WHERE number = ?1", [number], |r| r.get(0));
         id.map_err(|e| schema::explain(&self.path, "looking for a run", e))
     }
 
-    /// Verdicts of level note on the runs just before run `id`, latest first; empty if they can't be read.
+    /// Returns the notes (verdicts that do not limit validity) on the first cell of each earlier run, for at most 16
+    /// runs before run `id`, the latest run first. Empty if they can't be read.
     pub fn notes_before(&self, id: &str) -> Vec<EarlierNotes> {
         earlier::notes_before(&self.db, id).unwrap_or_default()
     }

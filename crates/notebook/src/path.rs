@@ -1,12 +1,12 @@
-//! The default path of the notebook: the data folder of the XDG base directory specification.
+//! Default path of the notebook, in the data folder of the XDG base directory specification.
 
 use crate::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Path of the default notebook: `$XDG_DATA_HOME/iodyno/notebook.sqlite`, or `~/.local/share/iodyno/notebook.sqlite`
-/// without that variable. Relative values are ignored, as the XDG specification requires. Fails if neither the
-/// variable nor `HOME` is an absolute path.
+/// Default path of the notebook: `$XDG_DATA_HOME/iodyno/notebook.sqlite`, or `~/.local/share/iodyno/notebook.sqlite` if
+/// that variable is not set. A relative path in a variable is ignored, as the XDG specification requires. Fails if
+/// neither `XDG_DATA_HOME` nor `HOME` is an absolute path.
 pub fn default_path() -> Result<PathBuf, Error> {
     from_variables(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
 }

@@ -1,7 +1,8 @@
 //! A run as one text, embedded in a report so that the run can be read back.
 //!
-//! The text is a JSON object with the name of the format and a notebook of one run, compressed (zlib) and in base64.
-//! That notebook has the same tables as any other, so the code that reads old notebooks also reads old reports.
+//! The text is a JSON object. It contains the name of the format, and a notebook of one run, which is compressed by
+//! zlib and encoded in base64. That notebook has the same tables as any other, so the code that reads old notebooks
+//! also reads old reports.
 //!
 //! A file of unknown origin is not trusted: its size is limited, no view or trigger in it is executed, and its content
 //! is checked like that of any notebook.
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Value of the JSON key `format` that identifies a run exported as text.
+/// Value of the JSON key `format`, which identifies the text of an exported run.
 pub const FORMAT: &str = "iodyno-run";
 
 /// Compression level, 1 to 9: higher ones cost time and save little.
@@ -27,7 +28,8 @@ const BYTES_MAX: usize = 96 << 20;
 /// Substitute for the notebook's path in errors about a run embedded in a report.
 const PLACE: &str = "the embedded run";
 
-/// Exports a run as text that [`from_text`] reads. A run in progress is exported in its present state.
+/// Exports a run as text that [`from_text`] reads. A run in progress is exported with its present data, and with the
+/// status crashed.
 pub fn to_text(run: &Run) -> Result<String, Error> {
     let place = Path::new(PLACE);
     let failed = |e| schema::explain_writing(place, "writing a run out", e);
@@ -69,8 +71,8 @@ struct Outer<'a> {
     data: Cow<'a, str>,
 }
 
-/// Imports a run from a text that [`to_text`] wrote. `origin` is the path of the file with the text, for
-/// errors.
+/// Imports a run from a text that [`to_text`] wrote. `origin` is the path of the file that contains the text; error
+/// messages name it.
 pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     let not = |what| Error::Foreign { path: origin.to_owned(), what };
     let any: Result<serde::de::IgnoredAny, _> = serde_json::from_str(text);

@@ -1,5 +1,5 @@
-//! Reads a run in progress: its cells without details, and the intervals from a given one on. The cost does not grow
-//! with the length of the run.
+//! Reads a run in progress: the state of each cell without results, and the intervals recorded so far. The cost does
+//! not grow with the length of the run.
 
 use crate::codec::{self, Series, level_of};
 use crate::fault::{Fault, MemoryLeft};

@@ -1,7 +1,7 @@
 //! Opens the notebook's file, and checks that it is a notebook.
 //!
 //! `application_id` marks a notebook, `user_version` holds its version. A file that is neither empty nor a notebook is
-//! left alone.
+//! not changed.
 
 use crate::tables::{self, APPLICATION_ID, VERSION, create_tables};
 use crate::{Error, untrusted};

@@ -1,4 +1,4 @@
-//! Summaries of runs for lists, without their time series.
+//! Summaries of runs, without time series, for lists of runs.
 
 use crate::Error;
 use crate::codec;

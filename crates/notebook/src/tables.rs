@@ -1,5 +1,5 @@
-//! The tables of a notebook, and the comparison of a file's tables with them. `docs/formats/notebook.md` describes
-//! every column: change it together with the tables, and never change a version that was released.
+//! The SQL tables of a notebook, and a check that a file has the same tables. `docs/formats/notebook.md` describes
+//! every column: change that document together with the tables. Never change the tables of a released format version.
 
 use crate::untrusted::QUOTE_CHARS;
 use iodyno_units::text::quoted;

@@ -1,5 +1,5 @@
-//! Protects the reader of a stranger's notebook, by SQLite's own defences and by a limit on the work of a connection.
-//! The module `tables` checks the schema of the notebook's tables.
+//! Protects the reader of a notebook of unknown origin: enables SQLite's own defences, and limits the steps that a
+//! connection may execute. The module `tables` checks the schema of the notebook's tables.
 //!
 //! A file may contain a view or a virtual table with the name of a notebook's table, triggers, generated columns, or
 //! shared pages that make a scan endless. Views and triggers are therefore off on every connection, a table that

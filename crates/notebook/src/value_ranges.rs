@@ -1,5 +1,5 @@
-//! Permitted ranges of a notebook's numbers and texts. A 64-bit column can hold a negative count or an interval of
-//! length 0, but code above this crate relies on their absence.
+//! Permitted ranges of the values in a notebook. A 64-bit column can hold a negative count or an interval of length 0.
+//! Other crates rely on this crate to refuse such values.
 
 use crate::fault::Damage;
 use crate::untrusted::QUOTE_CHARS;

@@ -1,9 +1,9 @@
-//! Writes a run while it happens.
+//! Writes a run to the notebook while the run is in progress.
 //!
-//! Each call is one transaction; when it returns, its data survives the process. An interval costs some tens of
-//! microseconds and no fsync, so it can be written during a cell. The log is checkpointed into the file when a cell
-//! is finished, not during it, unless it grows beyond 64 MiB: a checkpoint costs an fsync, and the notebook may be on
-//! the storage that is being measured.
+//! Each call is one transaction; when the call returns, its data survives a kill of the process. An interval costs some
+//! tens of microseconds and no fsync, so it can be written during a cell. The log is checkpointed into the file when a
+//! cell is finished, not during it, unless it grows beyond 64 MiB: a checkpoint costs an fsync, and the notebook may be
+//! on the storage that is being measured.
 
 use crate::{Error, Outcome, RunHead, Timestamp, codec, id, process::Writer, schema};
 use iodyno_measure::{Cell, Interval};
@@ -62,8 +62,8 @@ impl RunWriter {
         &self.id
     }
 
-    /// Stores the key, the interval length and the target's facts of cell (measurement) `index` before it starts.
-    /// Ignores the cell's series. Replaces any earlier cell with this index.
+    /// Stores the properties of cell (measurement) `index`, such as its key and interval length, before the measurement
+    /// starts. Ignores the time series in `cell`. Replaces any earlier cell with this index.
     pub fn begin_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self
@@ -104,8 +104,8 @@ impl RunWriter {
         })
     }
 
-    /// Replaces all stored data of a cell (measurement) by the finished cell, including series and verdicts. The cell
-    /// need not have been begun: the merged cell of several targets never is.
+    /// Replaces all stored data of cell (measurement) `index` by the finished cell, including series and verdicts. Adds
+    /// the cell if it was never begun, such as a cell that merges the cells of several targets.
     pub fn finish_cell(&mut self, index: usize, cell: &Cell) -> Result<(), Error> {
         let run = self.run;
         let number = self.transaction("finishing a cell", |tx| {
@@ -122,8 +122,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Ends the run with its outcome. `health_after` is the health of each target, in order; missing entries are
-    /// unknown.
+    /// Ends the run with its outcome. `health_after` contains the health of each target after the run, in the order of
+    /// the run's targets; `None` if unknown.
     pub fn finish(
         mut self,
         outcome: &Outcome,

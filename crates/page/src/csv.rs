@@ -29,8 +29,8 @@ pub fn table(table: &Table) -> String {
     out
 }
 
-/// Returns one CSV file per figure (`ID.csv`) and table (`SECTION-table-N.csv`), in document order, as names
-/// and contents.
+/// Returns one CSV file per figure (`ID.csv`) and per table (`SECTION-table-N.csv`), in document order, each as a pair
+/// of file name and content.
 pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     tables(document).map(|(_, name, it)| (format!("{name}.csv"), table(&it).into_bytes())).collect()
 }
@@ -94,8 +94,8 @@ pub(crate) fn value(cell: &Cell) -> Option<String> {
     cell.value.filter(|value| value.is_finite()).map(|value| value.to_string())
 }
 
-/// Makes text safe for CSV: spreadsheets will not evaluate it as a formula, and invisible characters other
-/// than line ends are replaced.
+/// Makes text safe for CSV: prevents spreadsheets from evaluating the text as a formula, and replaces invisible
+/// characters other than line feeds by U+FFFD.
 pub fn safe(text: &str) -> String {
     let hidden = |c: char| is_hidden(c) && c != '\n';
     let text: String = text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect();

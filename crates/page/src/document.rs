@@ -1,4 +1,4 @@
-//! Documents: sections of blocks, in reading order.
+//! The document model: a document contains sections, and a section contains blocks such as paragraphs and figures.
 
 use crate::{Figure, Table, Tone};
 
@@ -18,9 +18,10 @@ pub struct Document {
     pub embedded: Vec<Embedded>,
     /// Name and version of the generating program, shown in the footer.
     pub made_by: String,
-    /// Links to other pages of the server that shows the document, each with its text and address; empty in a file.
+    /// Links to other pages of the web server that shows the document, as pairs of text and address. Empty if the
+    /// document is a file.
     pub links: Vec<(String, String)>,
-    /// Links to views of the same data, such as one view per metric; None in a file.
+    /// Links to views of the same data, such as one view per metric; None if the document is a file.
     pub views: Option<Views>,
 }
 
@@ -35,7 +36,7 @@ pub struct Views {
     pub current: usize,
 }
 
-/// A titled section of a document that links can target.
+/// A part of a document with a heading and an id for links.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
     /// Link target of the section, unique in the document.
@@ -79,15 +80,15 @@ pub enum Block {
 /// A key number with its context, shown large.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headline {
-    /// Subject of the number, such as the name of a cell.
+    /// Subject of the number, such as the name of a measurement.
     pub name: String,
     /// Formatted number with its unit.
     pub value: String,
     /// Confidence interval of the number, or another statement on its certainty; may be empty.
     pub interval: String,
-    /// Short additional facts, such as p99, the number of runs or conditions.
+    /// Short additional facts, such as the test conditions, p99 and the number of I/Os.
     pub beside: Vec<String>,
-    /// Severity, which determines the colour and the sign of the number.
+    /// Severity of the number, shown by colour and by a symbol such as `!`.
     pub tone: Tone,
 }
 
@@ -96,11 +97,11 @@ pub struct Headline {
 pub struct Verdict {
     /// Code of the verdict, such as `STEADY_NOT_REACHED`; may be empty.
     pub code: String,
-    /// Severity of the verdict, shown as colour and sign.
+    /// Severity of the verdict, shown by colour and by a symbol such as `!`.
     pub tone: Tone,
     /// Problem, reason and remedy, in plain words.
     pub text: String,
-    /// Names of the affected cells; may be empty.
+    /// Names of the affected measurements; may be empty.
     pub of: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ pub struct Figure {
     pub summary: String,
     /// One line on target and method, with the run's id, the number of runs and the verdict.
     pub conditions: String,
-    /// Plot, matrix or 3D columns, with the data.
+    /// Form of the drawing (plot, matrix or 3D columns), with its data.
     pub shape: Shape,
     /// Sentences that help to read the figure, shown below it.
     pub notes: Vec<String>,
@@ -29,7 +29,7 @@ pub enum Shape {
     Plot(Plot),
     /// A table with cells coloured by value.
     Matrix(Matrix),
-    /// A matrix drawn as a 3D column chart, as in reports by the SNIA test specification.
+    /// A matrix drawn as a 3D column chart, as in reports that follow SNIA's test specification.
     Columns(Matrix),
 }
 
@@ -57,7 +57,7 @@ pub struct Panel {
     pub heat: Option<HeatMap>,
     /// Height of the panel as a multiple of the normal height.
     pub height: f64,
-    /// Legend text for the sign at points of severity [`Tone::Warning`].
+    /// Legend text for the warning sign, which is drawn at points of severity [`Tone::Warning`].
     pub warning: &'static str,
 }
 
@@ -79,7 +79,7 @@ pub struct Axis {
 /// Mapping of the values on an axis to positions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// Linear scale, with or without 0.
+    /// Linear scale, which includes 0 if `zero` is set.
     Linear {
         /// Whether the axis includes 0, as bars require.
         zero: bool,
@@ -99,7 +99,7 @@ pub struct Series {
     pub name: String,
     /// Shape of the points: line, dots, bars, band or interval.
     pub mark: Mark,
-    /// Index of colour and dash pattern. Related series in different panels should have the same.
+    /// Index of the colour and dash pattern. Related series in different panels should have the same index.
     pub color: usize,
     /// Points of the series, in the order in which a line connects them.
     pub points: Vec<Point>,
@@ -179,9 +179,9 @@ pub struct Rule {
 /// counts stay visible.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
-    /// Edges of the columns on the horizontal axis, one more than columns.
+    /// Edges of the columns on the horizontal axis: N + 1 edges for N columns.
     pub x_edges: Vec<f64>,
-    /// Edges of the rows on the vertical axis, one more than rows, ascending.
+    /// Edges of the rows on the vertical axis, ascending: N + 1 edges for N rows.
     pub y_edges: Vec<f64>,
     /// Count in each cell: one list per column, with one count per row.
     pub counts: Vec<Vec<u64>>,

@@ -1,6 +1,6 @@
-//! Table with the data of a figure: numbers as displayed, and raw values.
+//! Converts a figure to a table of its data, with each number as displayed and as raw value.
 //!
-//! Every figure has a table, for readers who can't see the figure and for copying.
+//! Reports show this table with every figure, for readers who can't see the figure, and so that the data can be copied.
 
 use crate::{Axis, Cell, Column, Figure, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
 use crate::{Shape, Table};

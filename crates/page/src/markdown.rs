@@ -42,8 +42,8 @@ pub fn text(document: &Document) -> String {
     out
 }
 
-/// Renders each figure as a stand-alone SVG file. Returns file names and contents. The document's stamp is
-/// added to each figure's conditions.
+/// Renders each figure as a stand-alone SVG file. Returns pairs of file name and content. The document's stamp is added
+/// to each figure's conditions.
 pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     let figures = document.sections.iter().flat_map(|section| &section.blocks);
     let figures = figures.flat_map(|block| match block {

@@ -21,7 +21,7 @@ pub enum Quantity {
     Bytes,
     /// A count of anything, such as I/Os, threads or targets.
     Count,
-    /// A ratio, such as a speed-up or drive fills (bytes written divided by the target's size).
+    /// A ratio, such as a speed-up, or bytes written divided by the target's size (drive fills).
     Ratio,
     /// A quantile, 0 to 1, displayed in percent: 0.999 is 99.9 %.
     Quantile,

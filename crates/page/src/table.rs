@@ -1,4 +1,5 @@
-//! Tables, either in a document or with the data of a figure. Rendered by HTML, Markdown, CSV and the terminal.
+//! Tables, either in a document or with the data of a figure. A table can be rendered as HTML, Markdown, CSV or
+//! terminal text.
 
 use crate::Quantity;
 
@@ -9,7 +10,7 @@ pub struct Table {
     pub caption: String,
     /// Columns from left to right.
     pub columns: Vec<Column>,
-    /// Rows; each has as many cells as there are columns.
+    /// Rows from top to bottom. A row has one cell per column; a heading has a single cell.
     pub rows: Vec<Row>,
     /// Sentences that help to read the table, shown below it.
     pub notes: Vec<String>,
@@ -187,7 +188,7 @@ impl Cell {
         Self { text: text.into(), value: Some(value), ..Self::default() }
     }
 
-    /// Creates a cell for a value of a quantity; unknown if the value is missing or not finite.
+    /// Creates a cell for a value of a quantity. The cell shows an unknown value if `value` is `None` or not finite.
     pub fn of(quantity: Quantity, value: impl Into<Option<f64>>) -> Self {
         let value = value.into().filter(|value| value.is_finite());
         value.map_or_else(Self::none, |value| Self::number(quantity.words(value), value))

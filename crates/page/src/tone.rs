@@ -1,5 +1,5 @@
-//! Signs and words for each [`Tone`] (the severity of an item, such as good or warning). They accompany its colour in
-//! HTML, and replace it in Markdown.
+//! Sign and word for each [`Tone`] (the severity of an item, such as good or warning). HTML shows both in addition to
+//! the tone's colour. Markdown has no colours, and shows the sign or word alone.
 
 use crate::Tone;
 

@@ -1,4 +1,4 @@
-//! Arrow arrays from rows.
+//! Builds Arrow arrays from the rows of a table, and from histograms.
 
 use arrow_array::builder::{Float64Builder, StringBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, ListArray, StructArray, UInt64Array};

@@ -1,4 +1,4 @@
-//! Record batches of runs: their cells, intervals or histograms.
+//! Converts runs to Arrow record batches of their cells, intervals or histograms.
 
 use crate::arrays::{Bins, Rows, fields};
 use crate::error::raised;

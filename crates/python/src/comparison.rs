@@ -1,4 +1,4 @@
-//! A comparison of runs.
+//! The Python class `Comparison`: the result of comparing runs A and B, as JSON, text or an HTML page.
 
 use crate::error::raised;
 use crate::run::{PLAIN, framed, options, parsed};

@@ -1,4 +1,4 @@
-//! The exception of the package.
+//! Converts errors to the exception of the Python package, `iodyno.Error`.
 
 use pyo3::import_exception;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Histograms of latencies, which merge.
+//! The Python class `Histogram`: a latency histogram that can be merged with others.
 
 use crate::arrays::Bins;
 use crate::error::raised;

@@ -1,8 +1,8 @@
 //! The Python module `iodyno._native`: runs, cells, intervals and histograms of a notebook as Arrow.
 //!
 //! Arrow's PyCapsule protocol hands buffers to Polars, pandas, pyarrow and DuckDB without a copy. Histograms stay in
-//! Rust, where they merge and give percentiles. `clients/python` has the package around this module: types, the
-//! command, served disks, the log's client.
+//! Rust, where they merge and give percentiles. `clients/python` has the package around this module: type stubs,
+//! functions that run the command `iodyno`, disks served for tests, and a client of the message log.
 //!
 //! **Invariant:** this crate only reads notebooks, and computes nothing itself: figures come from `measure`, tables and
 //! pages from `report`.

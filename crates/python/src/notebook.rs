@@ -1,4 +1,4 @@
-//! A notebook, and the tables that are read from it.
+//! The Python class `Notebook`, which loads runs and returns tables of runs, cells, intervals and histograms.
 
 #![expect(clippy::needless_pass_by_value, reason = "pyo3 hands extracted arguments over by value")]
 

@@ -1,4 +1,4 @@
-//! A run, loaded from a notebook.
+//! The Python class `Run`: one run, as loaded from a notebook.
 
 use crate::batch::{Kind, table_of};
 use crate::error::raised;

@@ -1,4 +1,4 @@
-//! Selection of a run's cells and latencies by a caller in Python.
+//! Arguments by which a Python caller selects cells, a kind of operation, and response or service times.
 
 use crate::error::raised;
 use iodyno_measure::{Cell, ClassStats};

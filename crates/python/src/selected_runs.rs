@@ -1,4 +1,4 @@
-//! Selection of runs by a caller in Python.
+//! Argument by which a Python caller selects runs: a name, an id, a `Run`, or a list of them.
 
 use crate::run::Run;
 use pyo3::prelude::*;

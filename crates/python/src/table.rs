@@ -1,4 +1,4 @@
-//! A table of Arrow record batches.
+//! The Python class `Table`: Arrow record batches with a common schema.
 
 use crate::error::raised;
 use arrow_array::cast::AsArray as _;

@@ -1,5 +1,5 @@
-//! GF(2^8) as RAID 6 uses it: polynomials over GF(2) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), of
-//! which 2 is a generator.
+//! GF(2^8) as RAID 6 uses it: polynomials over GF(2) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d). The element 2 is a
+//! generator: its powers are all elements except 0.
 //!
 //! Source: H. P. Anvin, "The mathematics of RAID-6", 2004 to 2011. Linux's `lib/raid6` uses the same
 //! field. Addition is xor.

@@ -7,10 +7,11 @@
 //! | level | strips of a stripe | number of stripes |
 //! |---|---|---|
 //! | RAID 0 | a data strip on each member | strips per member |
-//! | RAID 5, 6 | data on all members but one or two, P, Q | strips per member |
+//! | RAID 5 | P on one member, a data strip on each other member | strips per member |
+//! | RAID 6 | P and Q on two members, a data strip on each other member | strips per member |
 //! | RAID 10 | one data strip and its copy | strips per member × members / 2 |
-//! | RAID 1 | one data strip, the whole member, on each member | 1 |
-//! | JBOD | one data strip, the whole member | members |
+//! | RAID 1 | one data strip as large as a member, copied to each member | 1 |
+//! | JBOD | one data strip as large as a member | members |
 
 use crate::level::{LayoutError, Level, MAX_MEMBER_SECTORS, MAX_MEMBERS, Rotation};
 use crate::member_set::MemberSet;
@@ -32,17 +33,17 @@ pub struct Layout {
 /// Location of a sector on the members of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Number of the member, from 0.
+    /// Index of the member in the array, from 0.
     pub member: usize,
-    /// Number of the sector on the member, from 0.
+    /// Index of the sector on the member, from 0.
     pub sector: u64,
 }
 
 /// Content of a strip within its stripe: data, P or Q.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Data, with the number of the strip within the stripe, from 0, in address order. Copies have the same
-    /// number.
+    /// Data, with the index of the strip among the stripe's data strips, from 0, in address order. Copies have the same
+    /// index.
     Data(u8),
     /// Parity P: the xor of the data strips.
     P,
@@ -53,11 +54,11 @@ pub enum Role {
 /// Address of a sector as stripe, strip and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InStripe {
-    /// Number of the stripe, from 0.
+    /// Index of the stripe in the array, from 0.
     pub stripe: u64,
     /// Role of the strip that contains the sector.
     pub role: Role,
-    /// Sectors from the start of the strip.
+    /// Offset of the sector from the start of the strip, in sectors.
     pub offset: u64,
 }
 
@@ -66,7 +67,7 @@ impl Layout {
     /// `strip_sectors` is ignored for RAID 1 and JBOD, which have no strips.
     ///
     /// # Errors
-    /// The rule that the array would violate.
+    /// The [`LayoutError`] states which rule the array would violate.
     pub fn new(
         level: Level,
         member_sectors: &[u64],
@@ -105,7 +106,7 @@ impl Layout {
         Ok(Self { level, rotation: Rotation::default(), members, strip_sectors, data, stripes })
     }
 
-    /// Returns the same layout with another parity rotation. No effect on levels without parity.
+    /// Returns the same layout with another parity rotation. Has no effect on levels without parity.
     #[must_use]
     pub fn rotated(self, rotation: Rotation) -> Self {
         Self { rotation, ..self }
@@ -120,7 +121,7 @@ impl Layout {
         self.members
     }
 
-    /// Returns the strip size in sectors. On levels without strips: the member size.
+    /// Returns the strip size in sectors. On levels without strips, returns the member size.
     pub fn strip_sectors(&self) -> u64 {
         self.strip_sectors
     }
@@ -145,7 +146,7 @@ impl Layout {
         self.level.copies(self.members)
     }
 
-    /// Capacity for data in sectors, without copies and parity.
+    /// Data capacity of the array in sectors, not counting copies and parity.
     pub fn sectors(&self) -> u64 {
         self.stripes * self.stripe_sectors()
     }
@@ -168,7 +169,7 @@ impl Layout {
         Some(strip * self.strip_sectors + at.offset)
     }
 
-    /// Returns the member and sector of an array address; on mirrored levels, of the first copy.
+    /// Returns the member and sector of an array address. On mirrored levels, returns the place of the first copy.
     ///
     /// # Panics
     /// If the address is beyond the array's end.
@@ -203,7 +204,7 @@ impl Layout {
         })
     }
 
-    /// Returns the stripe with this number.
+    /// Returns stripe `number` of the array, counted from 0.
     ///
     /// # Panics
     /// If the array has no such stripe.
@@ -214,8 +215,8 @@ impl Layout {
         Stripe { layout: self, number, p }
     }
 
-    /// Splits a range of array addresses at stripe boundaries. Yields the number of each stripe and the range
-    /// within its data.
+    /// Splits a range of array addresses at stripe boundaries. Yields the index of each stripe, and the part of the
+    /// range in the stripe, counted from the start of the stripe's data.
     ///
     /// # Panics
     /// If the range goes beyond the array's end.
@@ -254,7 +255,7 @@ pub struct Stripe<'a> {
 }
 
 impl Stripe<'_> {
-    /// Number of the stripe within the array, from 0.
+    /// Index of the stripe in the array, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -298,9 +299,9 @@ impl Stripe<'_> {
         (self.layout.level == Level::Raid6).then(|| self.at((self.p + 1) % self.layout.members))
     }
 
-    /// Returns the exponent e of a data strip's coefficient 2^e in Q, below [`Layout::data_strips`]. Like md, counts
-    /// members from the one after Q. With symmetric rotations e equals the strip's number; with asymmetric ones it
-    /// may differ. On levels without Q it is the strip's number.
+    /// In Q, each data strip has a coefficient 2^e. Returns the exponent e of a strip, below [`Layout::data_strips`]:
+    /// as in md, the distance of the strip's member from the member after Q. With symmetric rotations e equals `strip`;
+    /// with asymmetric ones it may differ. On levels without Q, returns `strip`.
     pub fn exponent(&self, strip: usize) -> usize {
         let members = self.layout.members;
         if self.layout.level != Level::Raid6 {

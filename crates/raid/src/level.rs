@@ -26,12 +26,12 @@ pub enum Level {
     Jbod,
 }
 
-/// Number of member operations that a small write causes.
+/// Member operations that a write smaller than a strip causes (the write penalty).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallWrite {
-    /// Reads of old data and parity; 0 on levels without parity.
+    /// Number of reads of old data and parity; 0 on levels without parity.
     pub reads: usize,
-    /// Writes of data, copies and parity.
+    /// Number of writes of data, copies and parity.
     pub writes: usize,
 }
 
@@ -82,7 +82,7 @@ impl Level {
         }
     }
 
-    /// Returns the member operations that a write smaller than a strip causes (the write penalty).
+    /// Returns the number of member operations that a write smaller than a strip causes (the write penalty).
     pub const fn small_write(self, members: usize) -> SmallWrite {
         match self.parities() {
             0 => SmallWrite { reads: 0, writes: self.copies(members) },
@@ -119,11 +119,11 @@ pub enum Rotation {
     /// `left-symmetric`, md's default: consecutive strips are on consecutive members.
     #[default]
     LeftSymmetric,
-    /// `left-asymmetric`: P moves to lower members, data is in the order of members.
+    /// `left-asymmetric`: P is one member lower in each next stripe, and data is in the order of members.
     LeftAsymmetric,
-    /// `right-symmetric`: P moves to higher members, data begins after the parity.
+    /// `right-symmetric`: P is one member higher in each next stripe, and data begins on the member after the parity.
     RightSymmetric,
-    /// `right-asymmetric`: P moves to higher members, data is in the order of members.
+    /// `right-asymmetric`: P is one member higher in each next stripe, and data is in the order of members.
     RightAsymmetric,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A set of members of an array, by number. Each number is below [`MAX_MEMBERS`](crate::MAX_MEMBERS).
+/// A set of members of an array, given by their indices. Each index is below [`MAX_MEMBERS`](crate::MAX_MEMBERS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MemberSet(u64);
 
@@ -35,7 +35,7 @@ impl MemberSet {
         self.0 == 0
     }
 
-    /// Returns the member numbers in ascending order.
+    /// Returns the indices of the members in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

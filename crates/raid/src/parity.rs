@@ -37,8 +37,8 @@ impl Simd {
         self.run(Syndrome { data, p: Some(p), q: Some(q) });
     }
 
-    /// Updates P and Q (each optional) after one data strip has changed (read-modify-write). `exponent`: that of the
-    /// strip.
+    /// Updates P and Q (each optional) after one data strip has changed from `old` to `new` (read-modify-write).
+    /// `exponent` is the exponent of the strip in Q ([`Stripe::exponent`](crate::Stripe::exponent)).
     pub fn update(
         self,
         p: Option<&mut [u8]>,
@@ -50,8 +50,8 @@ impl Simd {
         self.run(Update { p, q, old, new, factor: gf::power_of_2(exponent) });
     }
 
-    /// Recovers the missing strips of a stripe in place: one with P, up to two with P and Q. The previous content of
-    /// their slices is ignored. `q` is `None` for RAID 5.
+    /// Recovers the missing strips of a stripe in place: up to one missing strip with P alone, up to two with P and Q.
+    /// The previous content of the missing strips' slices is ignored. `q` is `None` for RAID 5.
     ///
     /// # Panics
     /// If more strips are missing than there are parity strips, or a strip in `missing` does not exist.

@@ -38,7 +38,7 @@ use std::ops::Range;
 /// One read or write on one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Number of the member in the array, from 0.
+    /// Index of the member in the array, from 0.
     pub member: u16,
     /// Role of the accessed strip: data, P or Q.
     pub role: Role,
@@ -80,7 +80,7 @@ pub struct Row {
 pub struct Lost {
     /// RAID level, which determines how many members may be missing.
     pub level: Level,
-    /// Number of the lost stripe, from 0.
+    /// Index of the lost stripe, from 0.
     pub stripe: u64,
     /// Missing members. Their number exceeds the redundancy of the level.
     pub missing: MemberSet,
@@ -239,7 +239,7 @@ impl Plan {
     /// number of copies), or the next copy whose member is present.
     ///
     /// # Errors
-    /// The missing members make data of the stripe unrecoverable, even if only outside of the range.
+    /// Part of the stripe's data, inside or outside of the range, is unrecoverable without the missing members.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.
@@ -286,7 +286,7 @@ impl Plan {
     /// Plans a host's write of a range of a stripe's data. Missing members are not written.
     ///
     /// # Errors
-    /// The missing members make data of the stripe unrecoverable, even if only outside of the range.
+    /// Part of the stripe's data, inside or outside of the range, is unrecoverable without the missing members.
     ///
     /// # Panics
     /// If the range is empty or goes beyond the stripe.

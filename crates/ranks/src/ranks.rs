@@ -1,4 +1,5 @@
-//! A run's handle to its ranks (processes): votes, gathered and distributed values, and an agreed start.
+//! Communication of a rank (process of a run) with the other ranks: gathers and distributes values, shares out jobs,
+//! and agrees on the start of a measurement.
 
 use crate::board::Board;
 use crate::clock::{ClockOffset, monotonic_ns};
@@ -135,7 +136,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Number of this rank, from 0.
+    /// Index of this rank among the ranks of the run, from 0.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -160,7 +161,8 @@ impl Ranks {
         &self.hosts
     }
 
-    /// Sends each rank's value to rank 0, which returns all of them in rank order; `None` at other ranks.
+    /// Collects each rank's value at rank 0. Returns all values, in rank order, at rank 0, and `None` at the other
+    /// ranks.
     ///
     /// # Errors
     /// A rank is lost.

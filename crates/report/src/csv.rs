@@ -5,15 +5,15 @@ use crate::table::{self, Column};
 use iodyno_notebook::Run;
 use std::fmt::Write as _;
 
-/// Returns a CSV table with one row per cell and kind of operation. A cell without operations has one row,
-/// whose kind is empty.
+/// Returns a CSV table with one row per measurement and kind of operation. A measurement without operations has one
+/// row, whose kind is empty.
 pub fn cells(run: &Run) -> String {
     let mut out = Rows::new(&table::cell_columns());
     table::add_cells(run, &mut out);
     out.text
 }
 
-/// Returns a CSV table with one row per cell, interval and kind of operation that occurs in the cell. An
+/// Returns a CSV table with one row per measurement, interval and kind of operation that occurs in the measurement. An
 /// interval without operations of that kind has zeroes.
 pub fn series(run: &Run) -> String {
     let mut out = Rows::new(&table::series_columns());

@@ -1,5 +1,5 @@
 //! Formats runs as fio 3 does, for the many tools that read its output: JSON with and without bins, terse lines, log
-//! files. `job` selects the cells that become fio jobs, with their options.
+//! files. The module `job` selects the cells that become fio jobs, and derives the options of each job.
 //!
 //! fio's *clat* is our service time (submission to completion), *lat* is our response time (from the intended start in
 //! open loop; in closed loop both are the same). *slat* is empty, as with fio's `disable_slat`: submission is timed

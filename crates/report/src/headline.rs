@@ -35,7 +35,7 @@ impl Standing {
     }
 }
 
-/// Most severe verdict level of the run's cells and of `standing`; None if nothing was judged.
+/// Most severe verdict level of the run's cells (measurements) and of `standing`; None if nothing was judged.
 pub fn level_of(run: &RunSummary, standing: Option<&Standing>) -> Option<Level> {
     let of_cells = run.cells.iter().filter_map(|c| c.level).max();
     of_cells.max(standing.and_then(|s| s.verdict.level))

@@ -29,13 +29,13 @@ pub struct LeftOut {
     /// Runs of the same workload on other targets.
     pub other_targets: usize,
     pub other_workloads: usize,
-    /// Runs of the same workload on the same targets that started before the first one shown.
+    /// Runs of the same workload on the same targets that started before the earliest run shown.
     pub earlier: usize,
 }
 
 impl LeftOut {
-    /// Counts the runs in `all` that are missing in the history of the workload and targets of run `of`. `name`: the
-    /// history has only runs with this name. `shown`: number of runs in the history.
+    /// Counts the finished runs in `all` that a history does not show. The history contains `shown` runs with the
+    /// workload and targets of run `of`. With `name`, it contains only runs with this name.
     pub fn of(all: &[RunSummary], of: &RunSummary, name: Option<&str>, shown: usize) -> Self {
         let mut out = Self::default();
         let mut same: usize = 0;
@@ -70,10 +70,10 @@ impl LeftOut {
     }
 }
 
-/// Values of one metric of a cell in successive runs.
+/// Values of one metric of a cell (measurement) in successive runs.
 #[derive(Clone, Debug)]
 pub struct CellHistory {
-    /// Name of the cell. Cells with one name but different targets or loads have separate histories.
+    /// Name of the cell. Cells with the same name but different targets or loads have separate histories.
     pub cell: String,
     /// Target of the cell; a history never mixes targets.
     pub target: String,
@@ -128,11 +128,11 @@ impl fmt::Display for Load {
     }
 }
 
-/// A run of a history, with its value of the metric.
+/// Value of the metric in one run of a history.
 #[derive(Clone, Debug)]
 pub struct RunValue {
     pub id: String,
-    /// Start of the run. Values are in this order.
+    /// Start time of the run, which determines the order of the values in a history.
     pub started: Timestamp,
     /// Value of the metric, in operations or bytes per second, or in ns.
     pub value: f64,
@@ -257,7 +257,7 @@ impl History {
         }
     }
 
-    /// Histories of all cells with a value in at least one run.
+    /// Histories of all cells (measurements) that have a value in at least one run.
     pub fn cells(&self) -> &[CellHistory] {
         &self.cells
     }

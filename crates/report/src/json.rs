@@ -28,7 +28,7 @@ pub const SCHEMA_LIST: &str = include_str!("../../../docs/schema/list-v1.schema.
 /// Optional content of the JSON document of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to include the series of each cell, interval by interval.
+    /// Whether to include the time series of each measurement, interval by interval.
     pub series: bool,
 }
 
@@ -91,7 +91,7 @@ fn outcome(of: &Outcome) -> Value {
 }
 
 /// Returns a JSON list of runs in the given order. A run without a [`Standing`] gets the most severe verdict of its
-/// cells.
+/// measurements.
 pub fn list(runs: &[(RunSummary, Option<Standing>)]) -> Value {
     let runs: Vec<Value> = runs
         .iter()

@@ -1,5 +1,5 @@
-//! Describes how simultaneous workloads affect each other, by comparing each cell with the cell in which its workload
-//! ran alone.
+//! Describes how simultaneous workloads affect each other: compares the results of each workload with its results when
+//! it ran alone.
 
 use iodyno_measure::Cell;
 use iodyno_measure::summary::{KindSummary, PERCENTILES, Summary};

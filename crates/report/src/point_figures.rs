@@ -1,4 +1,5 @@
-//! Table columns with the results of a measured point over all kinds of operation, for the terminal and the page.
+//! Table columns with the rate, throughput and latency of a measured point, over all kinds of operation, for the
+//! terminal and the page.
 
 use iodyno_method::findings::{NINES, Row};
 use iodyno_page::{Cell, Column, Quantity, Tone};

@@ -1,5 +1,6 @@
-//! Combines the repeats of a cell: means of rates and latencies with confidence intervals, and percentiles over all
-//! operations. The intervals cover variation between repeats within one run, but not between runs or devices.
+//! Combines the repeats of a cell (measurement): means of rates and latencies with confidence intervals, and
+//! percentiles over all operations. The intervals cover variation between repeats within one run, but not between runs
+//! or devices.
 
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::repeats::{self, MeanOfRuns};
@@ -16,7 +17,7 @@ const LEVEL: f64 = 0.95;
 
 /// A metric of a cell, combined over its repeats.
 pub(crate) struct Repeated<'a> {
-    /// Key of the first repeat.
+    /// Name, target, workload and load of the cell, from the first repeat.
     pub key: &'a CellKey,
     pub metric: Metric,
     /// Number of usable repeats. Excludes repeats that are INVALID or were cut short.

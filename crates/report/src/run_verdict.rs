@@ -1,5 +1,5 @@
-//! The verdict on a run as a whole, shared by all report formats and the exit code: the verdicts on its method, and
-//! the most severe level of all verdicts on the run and its cells.
+//! The verdict on a run as a whole, shared by all report formats and the exit code: the verdicts on its method, and the
+//! most severe level of all verdicts on the run and its cells (measurements).
 
 use crate::method;
 use iodyno_measure::{Cell, Level, Verdict};
@@ -9,12 +9,13 @@ use iodyno_notebook::{Run, Status};
 pub struct RunVerdict {
     /// Verdicts on the run's method, the most severe first. Empty if the run is a list of cells.
     pub verdicts: Vec<Verdict>,
-    /// Most severe level of all verdicts on the run and its cells; None if there are no verdicts yet.
+    /// Most severe level of all verdicts on the run and its measurements; None if there are no verdicts yet.
     pub level: Option<Level>,
 }
 
 impl RunVerdict {
-    /// Judges a stored run: verdicts on the method by the current rules, and verdicts on cells as stored.
+    /// Judges a stored run. Verdicts on the method are derived anew by the current rules; verdicts on cells are those
+    /// stored with the run.
     pub fn of(run: &Run) -> Self {
         Self::with(run, method::verdicts_of(run))
     }
@@ -33,8 +34,8 @@ impl RunVerdict {
         self.verdicts.iter().any(|v| v.level == Level::Invalid)
     }
 
-    /// Distinct codes of the verdicts, on the run and its cells, that keep the run from being VALID. Excludes warnings
-    /// whose code is in `accepted`; verdicts of level INVALID can't be accepted.
+    /// Distinct codes of the verdicts, on the run and its measurements, that keep the run from being VALID. Excludes
+    /// warnings whose code is in `accepted`; verdicts of level INVALID can't be accepted.
     pub fn doubts(&self, run: &Run, accepted: &[String]) -> Vec<String> {
         let is_accepted = |v: &Verdict| v.level == Level::Warning && accepted.contains(&v.code);
         let of_cells = run.cells.iter().flat_map(|cell| &cell.verdicts);

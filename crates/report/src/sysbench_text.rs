@@ -1,5 +1,5 @@
-//! Formats runs as `sysbench fileio … run` of sysbench 1.0 does, for programs that parse its text: one report per
-//! cell.
+//! Formats runs as `sysbench fileio … run` of sysbench 1.0 does, for programs that parse its text: one report per cell
+//! (measurement).
 //!
 //! As in sysbench, latencies cover all events (reads, writes and flushes), and with a rate they count from the
 //! intended start. sysbench's percentile is the upper bound of one of 1024 buckets; here, it is exact to the width of

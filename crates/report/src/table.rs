@@ -1,5 +1,5 @@
-//! Converts cells and series of a run to tables in tidy form: one row per observation, one column per variable, the
-//! unit in the column's name. CSV and the Python module render these tables.
+//! Converts the measurements and time series of a run to tables in tidy form: one row per observation, one column per
+//! variable, the unit in the column's name. CSV and the Python module render these tables.
 //!
 //! Values that are unknown or have too few samples are None, never 0.
 
@@ -41,7 +41,7 @@ pub trait Rows {
     fn end(&mut self);
 }
 
-/// Columns that identify the cell to which a row belongs, at the start of each row.
+/// Columns that identify the measured cell to which a row belongs, at the start of each row.
 pub fn key_columns() -> Vec<Column> {
     columns(&[
         (Values::Text, &["run", "cell", "target", "workload", "engine"]),
@@ -82,7 +82,7 @@ pub fn cell_columns() -> Vec<Column> {
     all
 }
 
-/// Adds a row per cell and kind of operation. A cell without operations has one row without a kind.
+/// Adds a row per measured cell and kind of operation. A cell without operations has one row without a kind.
 pub fn add_cells(run: &Run, out: &mut impl Rows) {
     for cell in &run.cells {
         let figures = Summary::with_intervals(cell);
@@ -113,8 +113,8 @@ pub fn series_columns() -> Vec<Column> {
     all
 }
 
-/// Adds a row per cell, interval and kind of operation that occurs in the cell. An interval without operations of
-/// that kind has zeroes.
+/// Adds a row per measured cell, interval and kind of operation that occurs in the cell. An interval without operations
+/// of that kind has zeroes.
 pub fn add_series(run: &Run, out: &mut impl Rows) {
     for cell in &run.cells {
         let mut occurs = [false; OpKind::COUNT];

@@ -16,7 +16,8 @@ pub fn are_held(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().all(|outcome| outcome.held)
 }
 
-/// Whether a figure is too uncertain for any of `thresholds`: the limit lies within the figure's 95 % interval.
+/// Whether the limit of any of `thresholds` lies within the 95 % interval of the judged figure, so that the outcome is
+/// uncertain.
 pub fn is_one_close(run: &Run, thresholds: &[Threshold]) -> bool {
     judge(thresholds, &run.cells).iter().any(Outcome::is_close)
 }

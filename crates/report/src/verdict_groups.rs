@@ -1,5 +1,5 @@
-//! Groups equal verdicts on several cells, so that the terminal and pages show each as one line with the number of
-//! cells.
+//! Groups equal verdicts on several cells (measurements), so that the terminal and pages show each verdict as one line
+//! with the number of cells.
 
 use iodyno_measure::{Cell, Level, Verdict};
 use iodyno_method::findings::Row;
@@ -13,8 +13,8 @@ const ALIKE_MIN: usize = 4;
 pub(crate) struct Group<'a> {
     /// Verdict of the first cell in the group, as an example for the others.
     pub verdict: &'a Verdict,
-    /// Indices of the cells, ascending. Each cell occurs once, even if it has the verdict for both reads and
-    /// writes.
+    /// Indices of the cells (measurements) with the verdict, ascending. Each cell occurs once, even if it has the
+    /// verdict for both reads and writes.
     pub cells: Vec<usize>,
     /// Number of verdicts combined in the group. A cell may contribute several.
     pub count: usize,

@@ -1,4 +1,4 @@
-//! Merges the cells of several targets into one cell with their sums.
+//! Merges the cells (measurements) of several targets into one cell with the sum of their operations.
 
 use iodyno_measure::{Cell, Ended, Storage};
 

@@ -1,5 +1,5 @@
-//! Builds the plan of a cell: its targets, real or emulated, and for each target an engine with the reason for the
-//! choice.
+//! Builds the plan of a cell (measurement): its targets, real or emulated, and for each target an engine with the
+//! reason for the choice.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;

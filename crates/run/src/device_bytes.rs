@@ -1,5 +1,5 @@
-//! Attributes the bytes that a device has moved to the targets of this run and to other programs. The targets' storage
-//! stacks show which of them share a device.
+//! Divides the I/O of a device, in bytes, among the targets of this run and other programs. The storage stacks of the
+//! targets show which targets share a device.
 
 use iodyno_measure::{Cell, Effect, LayerEffect, Reached, Storage, StorageEnd, StorageLayer};
 use iodyno_targets::{Counted, DevNo, DiskStats, End, Inspection, Layer, LayerKind, Stack};
@@ -98,7 +98,7 @@ pub(crate) fn storage(
     (0..stacks.len()).map(one).collect()
 }
 
-/// Converts a target's storage stack to the form stored with a cell's evidence.
+/// Converts a target's storage stack to the form in which it is stored with a measured cell.
 pub fn storage_of(stack: &Stack) -> Storage {
     let word = |kind: LayerKind| {
         let word = serde_json::to_value(kind).ok();

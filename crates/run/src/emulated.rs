@@ -1,4 +1,5 @@
-//! Emulated targets of a run: the system that contains them, and the state of its devices at the start of a cell.
+//! Emulated targets of a run: the system that contains them, and the state of its devices at the start of a cell
+//! (measurement).
 //!
 //! Every cell has a new machine, and thus its own device state. By default it is the state that the workload itself
 //! would produce after a long time: the workload-dependent preconditioning of the SNIA Solid State Storage Performance
@@ -69,7 +70,7 @@ impl EmulatedVolume {
 }
 
 impl Emulated {
-    /// Returns a copy of the system with its devices in the state in which a cell with workload `spec` starts.
+    /// Returns a copy of the system with each volume in its state at the start of a measurement with workload `spec`.
     pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
         for (number, of) in (0..).zip(&self.volumes) {
@@ -87,8 +88,8 @@ impl Emulated {
         (0..).zip(&self.volumes).map(before).collect()
     }
 
-    /// Describes the state of each volume before a cell that does not itself request a state. "(auto)" marks a state
-    /// that follows from the workload.
+    /// Describes the state of each volume before a measurement that does not itself request a state. "(auto)" marks a
+    /// state that follows from the workload.
     pub fn states(&self, spec: &Spec) -> Vec<String> {
         let mut states = self.states_for(spec, &EmulationOptions::default());
         for (state, volume) in states.iter_mut().zip(&self.volumes) {

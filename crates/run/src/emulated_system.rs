@@ -55,7 +55,8 @@ pub fn emulated(targets: &[TargetName], files: &mut Files) -> Result<Option<Emul
     Ok(Some(emulated))
 }
 
-/// Returns the distinct devices of a named device or system, as described in their files.
+/// Returns the distinct devices of the system `name`, including read caches, as their files describe them; a single
+/// device if `name` is a device.
 ///
 /// # Errors
 /// A name is unknown, or a file is invalid.

@@ -23,7 +23,7 @@ use iodyno_notebook::{self as notebook, Notebook, RunHead, RunWriter, Timestamp}
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 
-/// Executes a run. If an error ends the run, the notebook keeps the error and the cells measured before it.
+/// Executes a run. If an error ends the run, the notebook keeps the error and the measurements before it.
 pub fn execute(run: &ResolvedRun, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
     over_ranks::vote(run, possible(run))?;
     let _pinned = run.request.processors.as_ref().map(Pinned::to).transpose()?;

@@ -1,5 +1,5 @@
-//! Stores the texts of files outside the catalog that a request names, as read at the time of the request. A resumed
-//! run uses these texts, even if the files have changed.
+//! Stores the texts of files that a request names by path rather than from the catalog. The files are read at the time
+//! of the request. A resumed run uses these texts, even if the files have changed.
 
 use iodyno_catalog::{File, Kind, Problem, find};
 use serde::{Deserialize, Serialize};

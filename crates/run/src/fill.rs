@@ -2,8 +2,8 @@
 //! passes before measurement.
 //!
 //! All workers take their blocks from one shared cursor. The target thus receives one sequential stream, each block
-//! once per pass, whatever the number and speed of workers. The cell ends when the passes are complete, and its
-//! completed operations prove that ([`FillProof`](iodyno_measure::FillProof)).
+//! once per pass, whatever the number and speed of workers. The cell (measurement) ends when the passes are complete.
+//! Its completed operations prove that the range was filled ([`FillProof`](iodyno_measure::FillProof)).
 
 use iodyno_measure::Coverage;
 use iodyno_units::OpKind;

@@ -1,9 +1,9 @@
 //! Runs the cells of a round in parallel, in virtual time. The cells are independent, because each preconditions its
 //! device to the steady state of its own writes.
 //!
-//! While this thread runs the current cell, other threads run the next cells of the round. Their results are kept until
-//! it is their turn to be stored. The notebook thus stores whole cells in order, and all results equal those of
-//! sequential execution. A run that is killed loses its unfinished cells.
+//! While this thread runs the current cell, other threads run the next cells of the round. The results of a cell are
+//! kept until all earlier cells are stored. The notebook thus stores whole cells in order, and all results equal those
+//! of sequential execution. A run that is killed loses its unfinished cells.
 
 use crate::cell_plan::{cell_plan, targets_of};
 use crate::emulated::volumes;

@@ -17,17 +17,18 @@ const AROUND_STEP_NS: u64 = 50_000_000;
 /// Cost of a run (time, bytes written, wear), as far as it is known in advance.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Plan {
-    /// Number of cells over all targets, repeats included.
+    /// Number of cells (measurements) over all targets, repeats included.
     pub cells: usize,
     /// Number of times that the list of cells is run.
     pub repeats: u32,
     /// Thresholds by which the run will be judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
-    /// Sum of ramps and measured times of cells with a time limit, ns. Excludes writing initial content.
+    /// Sum of the ramps and measured times of all cells (measurements) with a time limit, ns. Excludes writing initial
+    /// content.
     pub time_ns: u64,
-    /// Ramp and measured time of each cell in the list, ns, without repeats. Empty for a method, whose cells
-    /// depend on results.
+    /// Ramp and measured time of each cell (measurement) in the list, ns, without repeats. Empty for a method, whose
+    /// cells depend on results.
     #[serde(skip)]
     pub cell_times_ns: Vec<u64>,
     /// Whether `time_ns` is simulated time, which differs from the time that the simulation takes.

@@ -40,7 +40,7 @@ pub struct RunRequest {
     pub targets: Vec<TargetName>,
     /// Folder to which relative target paths refer.
     pub folder: PathBuf,
-    /// Files outside the catalog that describe emulated devices and systems.
+    /// Texts of the device and system files that the request names by path rather than from the catalog.
     pub files: Files,
     /// Seed of all random streams of the run.
     pub seed: u64,
@@ -57,7 +57,7 @@ pub struct RunRequest {
     pub interval_ns: Option<u64>,
     /// Number of failed operations that the run tolerates before it stops.
     pub errors_max: u64,
-    /// Whether to never open targets for writing.
+    /// Whether all targets are opened only for reading. A workload that writes is then refused.
     pub read_only: bool,
     /// Names of targets that may be overwritten although they contain data.
     pub destroy: Vec<String>,
@@ -67,7 +67,7 @@ pub struct RunRequest {
     /// Settings for a run of several processes (ranks); default for a single process.
     #[serde(default, skip_serializing_if = "RanksRequest::is_default")]
     pub ranks: RanksRequest,
-    /// File in which to record the operations of the run's only cell as a trace.
+    /// File in which to record the operations of the run's only cell as a trace; None: no recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_trace: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ pub struct RanksRequest {
     /// Targets per host name if hosts have different targets; `*` matches all other hosts. Empty if all hosts
     /// have the same targets.
     pub targets_by_host: BTreeMap<String, Vec<TargetName>>,
-    /// Whether all ranks must share the same target; otherwise the run is refused.
+    /// Whether the run requires all ranks to share the same target. If they don't, the run is refused.
     pub shared: bool,
     /// Whether each of several ranks that share a target uses the whole target rather than a region of its own.
     pub overlap: bool,
@@ -98,11 +98,11 @@ impl RunRequest {
     }
 }
 
-/// Object of a run: cells, a method, or a trace.
+/// The measurements of a run, as a list of cells, a method or a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A list of cells, which are measured one after the other.
+    /// A list of cells (measurements), which are run one after the other.
     Cells(Vec<ListedCell>),
     /// A method, which chooses each step by the results of earlier steps.
     Method {
@@ -143,7 +143,7 @@ pub struct TraceRequest {
     pub content: String,
 }
 
-/// A cell that the user asked for by its workload, in contrast to the cells of a method.
+/// A cell (measurement) that the user asked for by its workload, in contrast to the cells of a method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedCell {
     pub name: String,
@@ -152,7 +152,7 @@ pub struct ListedCell {
     pub workload: Option<String>,
     /// Workload specification, after all overrides.
     pub spec: Spec,
-    /// Number of passes of a fill or a verification pass; None for other cells.
+    /// Number of passes over the active range if the cell fills or verifies the range; None for other cells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_passes: Option<u8>,
     /// Name of the engine, if the workload specifies one.

@@ -37,7 +37,7 @@ use text::{Anchor, Label, SMALL, escape, isolated, label, wrap};
 pub use scales::{scales, scales_in};
 pub use style::style;
 
-/// Destination of a picture, which determines its size and whether it includes title and notes.
+/// Intended use of a picture, which determines the picture's size, and whether title and notes are included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
     /// The picture is part of a page that includes the CSS of [`style`], and that shows title, conditions and notes

@@ -1,4 +1,5 @@
-//! Formats compact SVG coordinates and paths. Path commands are relative, and a run of equal commands has one letter.
+//! Formats compact SVG coordinates and paths. Path commands are relative, and successive equal commands share one
+//! letter.
 //!
 //! Coordinates are whole tenths of a pixel, so that relative steps add up without drift.
 

@@ -150,7 +150,7 @@ pub fn page(document: &Document) -> String {
     })
 }
 
-/// CSS of pages, without that of charts. Other crates use it for pages with the same look.
+/// Returns the CSS of pages, without the CSS of charts. Other crates use it for pages with the same look.
 pub fn style() -> String {
     slim(STYLE)
 }

@@ -198,7 +198,7 @@ fn harmless(text: &str, style: Style) -> String {
     }
 }
 
-/// Terminal role of an emphasis or severity. The role determines the colour of the text.
+/// Returns the role of a text with this tone in terminal output. The role determines the text's colour.
 pub const fn role(tone: Tone) -> Role {
     match tone {
         Tone::Plain | Tone::Note => Role::Plain,

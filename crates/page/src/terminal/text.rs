@@ -20,11 +20,11 @@ pub enum Role {
     Bold,
     /// Labels and secondary text, dimmed.
     Dim,
-    /// Errors.
+    /// Errors, in red.
     Red,
-    /// Warnings.
+    /// Warnings, in yellow.
     Yellow,
-    /// Successes.
+    /// Successes, in green.
     Green,
 }
 
@@ -48,8 +48,7 @@ pub fn width(text: &str) -> usize {
 }
 
 /// Makes untrusted text safe for a terminal and truncates it to `max` columns. Escapes control and invisible
-/// characters, isolates right-to-left text, and replaces characters that the terminal cannot display by
-/// ASCII.
+/// characters, isolates right-to-left text, and substitutes ASCII for characters that the terminal cannot display.
 pub fn clean(text: &str, max: usize, style: Style) -> String {
     let mut out = String::new();
     for c in text.chars() {

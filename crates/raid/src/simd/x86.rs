@@ -1,5 +1,5 @@
-//! Vectors of x86-64: 16, 32 and 64 bytes. A product comes from two tables of 16 bytes by
-//! `pshufb`, or from a matrix of bits by GFNI's `gf2p8affineqb`.
+//! Vectors of x86-64 with 16, 32 and 64 bytes. Products are looked up in two 16-byte tables by `pshufb`, or computed
+//! from a bit matrix by GFNI's `gf2p8affineqb`.
 
 #![allow(
     clippy::inline_always,

@@ -19,7 +19,7 @@ pub struct Condition {
     pub a: Vec<String>,
     /// Distinct values of the condition in B's runs; several if the runs differ.
     pub b: Vec<String>,
-    /// Names of the cells in which the condition differs; empty for a condition of the whole run.
+    /// Names of the cells (measurements) in which the condition differs; empty for a condition of the whole run.
     pub cells: Vec<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Compares runs A and B cell by cell. Each metric is slower, faster or the same in B, or undecided.
+//! Compares runs A and B cell by cell (a cell is one measurement). Each metric is slower, faster or the same in B, or
+//! undecided.
 //!
 //! `pairing.rs` pairs the cells, `values.rs` computes their values, and `conditions.rs` lists differing conditions;
 //! [`iodyno_measure::statistics::compare`] tests the differences. Each run contributes one value. If each side is a
@@ -39,11 +40,12 @@ pub struct Side<'a> {
 /// Metrics to compare, and the threshold for relevant shifts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Metrics to compare. One without a kind of operation is compared for each kind.
+    /// Metrics to compare. A latency metric without a kind of operation is compared for each kind.
     pub metrics: Vec<Metric>,
     /// Smallest relevant shift from A to B, as a fraction of A; above 0. Smaller shifts count as equal.
     pub threshold_share: f64,
-    /// Whether to compare the cells of each target, in addition to the merged cells, for runs on several targets.
+    /// Whether to also compare the cells of each target, if runs have several targets, rather than only the merged
+    /// cells.
     pub each_target: bool,
 }
 
@@ -69,7 +71,7 @@ pub enum Covers {
     Nothing,
 }
 
-/// Comparison of one metric of a cell between A and B.
+/// Comparison of one metric of a cell (measurement) between A and B.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Name, workload and load of the cell in A's runs.
@@ -87,7 +89,7 @@ pub struct Row {
     pub comparison: Comparison,
 }
 
-/// A cell or metric that was not compared.
+/// A cell (measurement) or a metric that was not compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Omission {
     /// Name of the omitted cell, or of the cell whose metric is omitted.
@@ -96,7 +98,7 @@ pub struct Omission {
     pub key: CellKey,
     /// Side without a value for the metric: `a`, `b`, or `both`.
     pub side: &'static str,
-    /// The metric that was not compared; None for the whole cell.
+    /// The metric that was not compared; None if the whole cell was not compared.
     pub metric: Option<Metric>,
     /// Reason why the cell or metric was not compared, for display.
     pub why: String,
@@ -110,7 +112,7 @@ pub struct Omission {
 pub enum Finding {
     /// At least one metric is slower in B.
     Slower,
-    /// No metric is slower in B, but some are undecided.
+    /// No metric is slower in B, but some are undecided or could not be compared.
     Open,
     /// All metrics are the same or faster in B.
     Clear,
@@ -123,11 +125,11 @@ pub struct Compared<'a> {
     pub sides: [SideFacts<'a>; 2],
     /// Significance level and threshold of the verdicts.
     pub criteria: Criteria,
-    /// One row per compared metric of a cell, grouped by cell.
+    /// One row per compared metric of a cell (measurement), grouped by cell.
     pub rows: Vec<Row>,
     /// Cells and metrics that were not compared.
     pub omissions: Vec<Omission>,
-    /// Test conditions that differ, except for the target.
+    /// Test conditions, other than the target, that differ between or within the sides.
     pub conditions: Vec<Condition>,
     /// Warnings and remarks that concern the whole comparison rather than one of its rows.
     pub remarks: Vec<Verdict>,
@@ -170,7 +172,7 @@ impl<'a> SideFacts<'a> {
 }
 
 impl Compared<'_> {
-    /// Result of the whole comparison, from the verdicts of its rows.
+    /// Derives the result of the whole comparison from its rows and omissions.
     pub fn finding(&self) -> Finding {
         let has =
             |of: fn(&Difference) -> bool| self.rows.iter().any(|r| of(&r.comparison.difference));

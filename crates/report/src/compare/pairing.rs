@@ -1,4 +1,4 @@
-//! Pairs A's cells with B's.
+//! Pairs the cells (measurements) of A with those of B.
 //!
 //! Cells are paired by their coordinates (name, workload, threads, depth, blocks, offered rate). The target is not a
 //! coordinate, because comparing targets may be the purpose: a run with one target is represented by the target's

@@ -1,7 +1,7 @@
 //! Exports metrics of runs: finished runs (`export`) in the OpenMetrics text format, and runs in progress (`run
 //! --metrics`) in any format that Prometheus scrapes. Units are seconds and bytes.
 //!
-//! Cells merged over several targets are omitted, because sums over targets would count them twice.
+//! Cells merged over several targets are omitted, because a sum over targets would count their operations twice.
 
 mod slowest;
 mod so_far;

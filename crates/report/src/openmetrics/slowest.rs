@@ -1,5 +1,5 @@
-//! Exemplars of a cell's latency histograms. Candidates are the slowest operation of each interval. A bucket's exemplar
-//! is its slowest candidate.
+//! Exemplars of a cell's latency histograms. The slowest operation of each interval is a candidate. The exemplar of a
+//! bucket is the slowest candidate in it.
 
 use iodyno_measure::exposition::{Exemplars, labels};
 use iodyno_measure::{Cell, Interval};

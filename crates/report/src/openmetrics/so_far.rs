@@ -37,8 +37,8 @@ impl SoFar {
         Self { run: RunLabels { id, name, version }, ..Self::default() }
     }
 
-    /// Adds empty counts for `cells`, one per target, whose measurement begins. `first` is the index of `cells[0]`
-    /// among the cells of the run.
+    /// Adds empty counts for cells whose measurement begins. `cells` contains one cell per target. `first` is the index
+    /// of `cells[0]` among the cells of the run.
     pub fn begin(&mut self, first: usize, cells: &[Cell]) {
         self.first = first;
         for (at, cell) in cells.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Sections of reports on runs without a method: curves, cells over time, and repeats. Also the table of all cells,
-//! which every report has.
+//! Sections of reports on runs without a method: curves, cells (measurements) over time, and repeats. Also the table of
+//! all cells, which every report has.
 
 use super::distribution::{self, of_cells};
 use super::stage::Stage;

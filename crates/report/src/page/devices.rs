@@ -1,5 +1,5 @@
-//! Sections that compare devices by a method that measures several workloads. The devices are several targets of one
-//! run, or were measured by several runs.
+//! Sections that compare devices by the results of a method that measures each device with several workloads. The
+//! devices are the targets of one run or of several runs.
 
 use super::stage::{kind_nine, nine, tone};
 use super::{grid, labels};

@@ -1,4 +1,5 @@
-//! Labels shared by several parts of a report: names of cells, a cell's conditions in one line, ids for links.
+//! Labels shared by several parts of a report: names of cells (measurements), the test conditions of a cell in one
+//! line, and ids for links.
 
 use crate::compare::SideFacts;
 use crate::terminal::conditions as of_key;

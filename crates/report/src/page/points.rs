@@ -1,5 +1,5 @@
-//! Sections of operating points: their latency percentiles, alone and compared with other targets, and distributions
-//! of their response times.
+//! Sections for a method's operating points: latency percentiles, a comparison of the percentiles of several targets,
+//! and distributions of response times.
 
 use super::distribution::{self, of_cells};
 use super::grid;

@@ -1,5 +1,5 @@
-//! Section for runs measured by several processes (ranks): a table of hosts, and for each cell a heat map of rank by
-//! time, which shows stragglers.
+//! Section for runs measured by several processes (ranks): a table of hosts, and for each measurement a heat map of
+//! ranks over time, which shows stragglers.
 
 use super::labels;
 use crate::ranks::{self, HostFigures};

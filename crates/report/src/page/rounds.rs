@@ -1,5 +1,5 @@
-//! Sections for measurement in rounds until the steady state: convergence of the tracked quantities, the measurement
-//! window, and a table of the window.
+//! Sections for measurement in rounds until the steady state: convergence of the tracked quantities, and figures and
+//! tables of the results in the measurement window.
 
 use super::grid;
 use super::stage::Stage;

@@ -1,4 +1,4 @@
-//! Sections for a series, one workload measured over hours: charts by bytes written since the start, and by time.
+//! Sections for a series (one workload measured over hours): charts over bytes written since the start, and over time.
 
 use super::distribution::{self, of_cells};
 use super::stage::Stage;

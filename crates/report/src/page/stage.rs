@@ -1,4 +1,4 @@
-//! One stage of a method as the input of charts, with functions that read the rows of its table.
+//! One stage of a method as the input of charts, and functions that read rows of the stage's result table.
 
 use super::labels;
 use crate::kinds::plural;

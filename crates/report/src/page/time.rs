@@ -1,4 +1,4 @@
-//! Charts of a cell over time: throughput, and a heat map of latencies with percentile lines.
+//! Charts of a cell (measurement) over time: throughput, and a heat map of latencies with percentile lines.
 
 use super::labels;
 use iodyno_measure::stationarity::{Stall, Stationarity};

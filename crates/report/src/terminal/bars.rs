@@ -1,5 +1,5 @@
-//! Draws the latencies of all rows as bars on one logarithmic scale, from the minimum to the maximum, with marks at
-//! the median and at the 99th and 99.9th percentiles. Requires a terminal with non-ASCII characters.
+//! Draws the latencies of each row as a bar from the minimum to the maximum, with marks at the median and at the 99th
+//! and 99.9th percentiles. All bars share one logarithmic scale. Requires a terminal with non-ASCII characters.
 
 use super::short_label_of;
 use iodyno_measure::{Cell, Latency, PERCENTILES, Summary};

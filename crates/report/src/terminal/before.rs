@@ -22,7 +22,8 @@ pub struct Before {
 }
 
 impl Before {
-    /// Selects the notes of earlier runs that apply to `run`.
+    /// Selects the earlier notes that apply to `run`: those about the same machine, and those about the same target on
+    /// this machine.
     pub fn of(run: &Run, earlier: &[EarlierNotes]) -> Self {
         let identity = |machine: &Value| IDENTITY.map(|key| machine[key].clone());
         let own = identity(&run.head.machine);

@@ -1,4 +1,5 @@
-//! Table of the confidence intervals of another table's rates and percentiles, printed below that table.
+//! Table of the 95 % intervals of rates and percentiles, printed below the table that contains the rates and
+//! percentiles.
 
 use iodyno_measure::statistics::within::Within;
 use iodyno_page::terminal::text::{Role, paragraph};

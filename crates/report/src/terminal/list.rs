@@ -18,7 +18,7 @@ const RESULT_COLUMNS_MIN: usize = 16;
 const RESULT_COLUMNS: usize = 36;
 
 /// Formats a table of runs in the given order. For a run without a [`Standing`], the table shows the most severe
-/// verdict of its cells.
+/// verdict of its measurements.
 pub fn list(runs: &[(RunSummary, Option<Standing>)], style: Style) -> String {
     if runs.is_empty() {
         return "no runs yet: `iodyno run four-corners` makes one\n".to_owned();

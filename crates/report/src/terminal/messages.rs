@@ -1,4 +1,4 @@
-//! Table of results for message-log workloads, one row per cell.
+//! Table of results for message-log workloads, one row per measurement.
 
 use super::{NAME_COLUMNS_MAX, short_label_of};
 use iodyno_measure::{Cell, MessageLog};

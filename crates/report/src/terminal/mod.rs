@@ -46,7 +46,7 @@ pub(crate) use verdicts::sign as level_sign;
 pub struct Detail {
     /// Whether to show the full text of notes instead of their codes and counts.
     pub notes: bool,
-    /// Whether to show all settings in effect, every target of a cell with many targets, and every point of a
+    /// Whether to show all settings in effect, every target of a measurement on many targets, and every point of a
     /// table over two axes.
     pub all: bool,
 }

@@ -7,11 +7,11 @@ use iodyno_units::human;
 /// State of a run in progress, for the live line on the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress<'a> {
-    /// Name of the current cell, cut to 28 columns.
+    /// Name of the current cell (measurement), cut to 28 columns.
     pub cell: &'a str,
-    /// Number of the current cell, from 1.
+    /// Position of the current cell among the cells of the run, from 1.
     pub index: usize,
-    /// Number of cells in the run; 0 if unknown.
+    /// Number of cells (measurements) in the run; 0 if unknown.
     pub count: usize,
     /// The current activity, such as `laying out`, `ramp` or `measuring`.
     pub phase: &'a str,
@@ -27,18 +27,18 @@ pub struct Progress<'a> {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the latency in the latest interval, ns; None if unknown.
     pub p99_ns: Option<u64>,
-    /// Number of failed operations in the current cell so far.
+    /// Number of failed operations in the current measurement so far.
     pub errors: u64,
     /// Remark on the ranks (processes that measure together); empty for a single process.
     pub ranks: &'a str,
-    /// Estimated time until the end of the whole run, ns; None if unknown, or during the last cell.
+    /// Estimated time until the end of the whole run, ns; None if unknown, or during the last measurement.
     pub left_ns: Option<u64>,
 }
 
 /// Width of the progress bar, in terminal columns.
 const BAR_COLUMNS: usize = 16;
 
-/// Formats the live line, at most as wide as the terminal. If space is short, it drops in this order:
+/// Formats the live line, at most as wide as the terminal. If space is short, fields are dropped in this order:
 /// progress bar, time left, median, throughput, 99th percentile, phase, remark on ranks.
 pub fn progress_line(progress: &Progress, style: Style) -> String {
     let p = progress;

@@ -1,4 +1,4 @@
-//! Table with one row per metric of a repeated cell: mean over the repeats, confidence interval and extremes.
+//! Table with one row per metric of a repeated measurement: mean over the repeats, confidence interval and extremes.
 
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;

@@ -1,7 +1,7 @@
 //! Formats the table of results.
 //!
-//! A row is a kind of operation in a cell. Columns are chosen by importance to fit the width. The conditions of a cell
-//! are columns of its row, or a line below or above the row, whichever leaves most space.
+//! A row shows one kind of operation in one measured cell. Columns are chosen by importance to fit the width. The
+//! conditions of a cell are columns of its row, or a line below or above the row, whichever leaves most space.
 
 use super::certainty::{self, Known};
 use super::spark;

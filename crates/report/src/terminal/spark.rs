@@ -1,4 +1,4 @@
-//! Sparklines: a cell's throughput over its intervals, in a few characters.
+//! Sparklines: the throughput of a measurement over its intervals, in a few characters.
 
 use iodyno_measure::{Cell, Interval};
 

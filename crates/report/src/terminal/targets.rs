@@ -1,5 +1,5 @@
-//! Describes the targets of a run, one line each: type, and access by the run. Consecutive emulated devices of the
-//! same kind share a line.
+//! Describes the targets of a run, one line each: the type of the target, and how the run accessed it. Consecutive
+//! emulated devices of the same kind share a line.
 //!
 //! Unknown facts are omitted.
 

@@ -1,6 +1,6 @@
 //! Formats the verdicts on a run: a line with the most severe level (or VALID) and all codes, then the text of each
-//! warning or worse. Notes are listed as codes with counts, or in full with [`Detail::notes`]. Also formats the facts
-//! of cells.
+//! warning or worse. Notes are listed as codes with counts, or in full with [`Detail::notes`]. Also lists the facts
+//! that were recorded about cells.
 
 use super::{Before, Detail, short_label_of};
 use crate::run_verdict::RunVerdict;

@@ -41,8 +41,8 @@ pub fn device(what: &str, files: &mut Files) -> Result<DescribedDevice, RunError
     Ok(device.map_err(|errors| Problem::of(&file, &errors))?)
 }
 
-/// Returns a system from the catalog or from a file, together with that file. Also reads the files from which the
-/// system inherits.
+/// Returns a system from the catalog or from a file, together with the name and text of the file that describes it.
+/// Also reads the files from which the system inherits.
 ///
 /// # Errors
 /// The name is unknown, or the file is invalid.

@@ -1,5 +1,6 @@
-//! Computes the latency breakdown and the resource utilization of a measured window from the counters of a machine's
-//! parts. The breakdown is the time of one I/O by phase. Each resource also gets the rate at which it would saturate.
+//! Computes two results for a measured window, from the counters of the emulated machine's parts: the latency breakdown
+//! (the time of one I/O by phase), and the utilization of each resource, with the rate at which the resource would
+//! saturate.
 
 use iodyno_emulate::System;
 use iodyno_emulate::usage::{self, Of, Phase, Snapshot};
@@ -190,7 +191,7 @@ pub struct Share {
     pub held: bool,
     /// Mean utilization of the group's resources, 0 to 1.
     pub busy: f64,
-    /// Estimated rate of the whole cell, operations per second, if the resource were fully utilized; None if it was
+    /// Estimated operations per second of the whole measurement if the resource were fully utilized; None if it was
     /// idle.
     pub bound_iops: Option<f64>,
 }

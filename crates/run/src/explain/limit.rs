@@ -1,4 +1,4 @@
-//! Determines the factor that limits a cell's throughput.
+//! Determines the factor that limits the throughput of a workload.
 //!
 //! A resource that is busy nearly all the time is the limit. If there are several, a resource that does work takes
 //! precedence over one that is only occupied while others work. For example, a read context is occupied as long as its
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Utilization from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
 
-/// The factor that limits a cell's throughput, found by the rules in the documentation of this module.
+/// The factor that limits the throughput of a workload, found by the rules in the documentation of this module.
 #[derive(Clone, Debug)]
 pub enum Limit {
     /// This resource is saturated, and limits the throughput.

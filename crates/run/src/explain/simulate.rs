@@ -56,8 +56,8 @@ pub struct ExplainedCell {
     pub ios_per_cpu_s: f64,
 }
 
-/// Default workloads that explain a device of `system`, each with one worker. On a zoned device, reads stay in one
-/// zone, and writes fill zone after zone.
+/// Names and specifications of the standard workloads by which `iodyno explain` predicts the performance of a device of
+/// `system`. Each has one worker. On a zoned device, reads stay in one zone, and writes fill zone after zone.
 pub fn predictions(system: &System) -> Vec<(&'static str, Spec)> {
     let zones = system.devices().find_map(PlacedDevice::zones);
     let random =

@@ -21,7 +21,8 @@ use std::sync::Arc;
 pub(super) struct Use {
     /// Whether a workload writes to the target.
     pub writes: bool,
-    /// Whether this process claims the target exclusively, or another rank of the run already has.
+    /// Whether this process must claim the target exclusively, or another rank (process) of the run has already claimed
+    /// it.
     pub by: OpenedBy,
 }
 

@@ -1,5 +1,5 @@
 //! Collects the facts for a report's full disclosure (all facts needed to judge and reproduce the results) from the
-//! stored run. Each function returns one of its groups, such as identity, host or measurement.
+//! stored run. Each function returns one group of facts, such as identity, host or measurement.
 
 use super::super::labels;
 use super::{Facts, row, rows, text};

@@ -1,5 +1,5 @@
-//! Section with the full disclosure of a run: all facts needed to judge and reproduce the results, in groups A to I,
-//! which cover those of SNIA's and SPC's reports. Unknown facts are listed as unknown.
+//! Section with the full disclosure of a run: all facts needed to judge and reproduce the results, in groups A to I.
+//! The groups cover the topics that SNIA's and SPC's reports disclose. Unknown facts are listed as unknown.
 
 mod groups;
 

@@ -1,5 +1,5 @@
-//! Formats a method's results for the terminal: headlines, and the findings of each stage. Individual cells are only
-//! in `export --format csv` and in JSON.
+//! Formats a method's results for the terminal: headlines, and the findings of each stage. Individual measurements are
+//! only in `export --format csv` and in JSON.
 
 mod chart;
 mod grid;
