@@ -1,4 +1,5 @@
-//! A request with its names resolved and its files read: the input of [`execute`](crate::execute()).
+//! A resolved request, which is the input of [`execute`](crate::execute()): its names are looked up, and the files that
+//! it names are read.
 
 use crate::emulated::Emulated;
 use crate::emulated_system::emulated;
@@ -22,38 +23,40 @@ use std::sync::atomic::AtomicBool;
 /// Minimum measured time of a cell, ns: enough for tens of I/Os on an SSD, though not on a disk.
 const CELL_NS_MIN: u64 = 1_000_000;
 
-/// A request with its names resolved and its files read, ready for execution.
+/// A request ready for execution: its names are looked up, and the files that it names are read.
 #[derive(Debug)]
 pub struct ResolvedRun {
-    /// The request, with the texts of all files that it names.
+    /// The request, which includes the texts of all files that it names.
     pub request: RunRequest,
-    /// Cells to measure, in order. For a method, all cells that it may choose.
+    /// Cells to measure, in order. If the run executes a method, all cells that the method may choose.
     pub cells: Vec<CellSpec>,
-    /// The method, with the settings of its execution; None for a list of cells or a trace.
+    /// The method to execute, with the request's settings for it; None if the run has a list of cells or replays a
+    /// trace.
     pub method: Option<MethodRun>,
-    /// Thresholds for the results, the method's own first. They are stored with the run.
+    /// Limits that the results must meet: first those of the method, then those of the request. They are stored with
+    /// the run.
     pub thresholds: Vec<Threshold>,
     /// Emulated system whose volumes are the targets; None for real targets.
     pub emulated: Option<Emulated>,
     pub clock: Clock,
-    /// Settings of this process, which are not part of the request.
+    /// Settings that belong to this process and not to the request.
     pub process: Process,
     /// Remarks about the files that were read, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A method to execute, with the settings that the request makes for it.
+/// A method to execute, and how the request wants it executed.
 #[derive(Clone, Debug)]
 pub struct MethodRun {
-    /// The method, adapted to the run's number of targets.
+    /// The method, adapted to the number of targets.
     pub method: Method,
-    /// Whether to run the method on one target after the other.
+    /// Whether to run the method once per target, one target after the other, instead of once on all targets together.
     pub each: bool,
-    /// Whether to reuse preconditioning of an earlier run, by request or by the method's own rule.
+    /// Whether to reuse the preconditioning of an earlier run. Either the request or the method can ask for this.
     pub reuse: bool,
 }
 
-/// Settings of the process that executes a run, as opposed to the request.
+/// Settings of the process that executes a run. The settings of the run itself are in the request.
 #[derive(Debug)]
 pub struct Process {
     /// Command line of the process, stored with the run.
@@ -75,11 +78,11 @@ pub struct Process {
 pub struct Resume {
     /// Id of the run in the notebook.
     pub id: String,
-    /// Finished cells of the run to resume, in order.
+    /// Finished cells, in the order in which they were measured.
     pub cells: Vec<Cell>,
     /// Sizes of the run's targets, bytes; 0 if unknown. With several ranks, the targets of rank 0 come first.
     pub capacities_bytes: Vec<u64>,
-    /// Number of processes that began the run.
+    /// Number of processes with which the run was begun.
     pub ranks: u32,
 }
 
@@ -91,7 +94,8 @@ impl Resume {
     /// Keeps only the data that rank `rank` of `size` needs.
     ///
     /// # Errors
-    /// The run was begun by another number of ranks.
+    /// The run was begun with a number of ranks other than `size`. Exception: any number of ranks can resume a run of
+    /// one process in virtual time.
     pub fn on_rank(mut self, rank: u32, size: u32) -> Result<Self, RunError> {
         // Cells in virtual time are the same on every process.
         if self.ranks != size && !(self.ranks == 1 && self.is_virtual()) {
@@ -121,10 +125,10 @@ impl Resume {
 }
 
 impl ResolvedRun {
-    /// Resolves the names in a request, and reads the files that it names.
+    /// Looks up the names in a request, and reads the files that it names.
     ///
     /// # Errors
-    /// A name is unknown, a file is invalid, or a combination of settings is impossible on any target.
+    /// A name is unknown, a file is invalid, or the settings contradict each other whatever the target is.
     pub fn new(mut request: RunRequest, process: Process) -> Result<Self, RunError> {
         if !request.ranks.targets_by_host.is_empty() {
             request.targets = targets_on(&request, &process.ranks)?;
@@ -188,7 +192,7 @@ fn targets_on(request: &RunRequest, ranks: &Ranks) -> Result<Vec<TargetName>, Ru
     })
 }
 
-/// Number of targets that a target name with a count, such as `model:x*4`, represents.
+/// Number of targets that a target name represents: 4 for `model:x*4`, 1 for a name without a count.
 pub fn volumes(name: &TargetName) -> u32 {
     match name {
         TargetName::Model(model) => model.count,

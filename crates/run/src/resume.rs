@@ -9,8 +9,8 @@ use iodyno_targets::{MachineFacts, TargetName};
 use serde_json::Value;
 
 /// Returns the request and the finished part of an interrupted run. `destroy` names the targets that may be
-/// overwritten. Names given to the original run are ignored: the targets may have new content by now, and the notebook
-/// may come from another user.
+/// overwritten. The user must name them again for each resume: the targets may have new content by now, and the
+/// notebook may come from another user.
 ///
 /// # Errors
 /// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, or from another

@@ -3,14 +3,14 @@
 //! A fill takes hours, and its result lasts until the next write. A later run may reuse it if a finished run in the
 //! notebook proves all of the following:
 //!
-//! * It filled the same bytes of the same target, in blocks of the same size, with at least as many passes. Its
-//!   completed operations prove this ([`FillProof`]). No foreign I/O occurred during the fill.
-//! * It purged the target first, if the present method does.
-//! * It only read after its fill.
+//! * The earlier run filled the same bytes of the same target, in blocks of the same size, with at least as many
+//!   passes. Its completed operations prove this ([`FillProof`]). No other program did I/O during the fill.
+//! * The earlier run purged the target before its fill, if the present method requires a purge.
+//! * After its fill, the earlier run only read.
 //! * No program has written since, according to the stored fingerprint ([`unwritten_since`]).
 //!
-//! Unknown facts count as violated. A run reuses nothing unless the user requested it. The record of the step states
-//! each reuse, with its evidence.
+//! If it is unknown whether a condition is met, nothing is reused. Nor is anything reused unless the user or the method
+//! requested it. The stored result of the preconditioning then names the earlier run and the proof.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;

@@ -1,5 +1,5 @@
-//! Builds the stored record of a run apart from its cells: the facts known at the start ([`RunHead`]), and the health
-//! of the devices before and after. `persist` stores cells during the measurement.
+//! Builds the stored record of a run, except for its cells: the facts known at the start ([`RunHead`]), and the health
+//! of the devices before and after the run. `persist` stores the cells during the measurement.
 
 use crate::open_targets::OpenTarget;
 use crate::plan::Plan;

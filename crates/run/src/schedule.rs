@@ -1,5 +1,5 @@
-//! Determines the sequence of a run's tasks, from a list of cells or from a method. Records finished tasks, and holds
-//! the emulated system that successive tasks share.
+//! Decides which task of a run comes next, by the run's list of cells or by its method. Records finished tasks, and
+//! keeps the emulated system if successive tasks share one.
 
 use crate::outcome::RunError;
 use crate::resolved_run::{MethodRun, ResolvedRun};

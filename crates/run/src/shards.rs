@@ -1,5 +1,6 @@
-//! Divides a sweep in virtual time into N shards. Each process measures every N-th cell into its own notebook, without
-//! communication. The shards are then merged into the run that a single process would have produced.
+//! Divides a sweep in virtual time into N shards. The process of each shard measures every N-th cell and stores it in
+//! its own notebook, without communication. Afterwards the shards are merged into the run that a single process would
+//! have produced.
 
 use crate::find_work;
 use crate::request::{RunRequest, STORED_AS, Work};
@@ -42,8 +43,8 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// Collects all shards of one run, identified by the latest shard in the first notebook. Since notebooks are not
-    /// trusted, checks that the cells are those of the run's method, in its order.
+    /// Collects all shards of one run. The latest shard in the first notebook decides which run it is. Since notebooks
+    /// are not trusted, checks that the shards have exactly the cells that the run's method yields, in the same order.
     ///
     /// # Errors
     /// A notebook is unreadable, or a shard is missing, duplicated, unfinished or from another run.

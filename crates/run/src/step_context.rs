@@ -1,4 +1,5 @@
-//! Context of one step of a run: targets, position among the steps, and storage for the measured cells.
+//! The data with which one step of a run works: its targets, its position in the run, and where measured cells are
+//! stored.
 
 use crate::open_targets::OpenTarget;
 use crate::resolved_run::ResolvedRun;

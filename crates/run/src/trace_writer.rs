@@ -1,5 +1,5 @@
-//! Writes the file of `--record-trace` on a separate thread, which receives operations from the workers of a cell. If
-//! the run fails, the file lacks the end line of a complete trace.
+//! Writes the trace file of `--record-trace` on a thread of its own. The workers of a cell send their operations to
+//! this thread. If the run fails, the file lacks the line that ends a complete trace.
 
 use crate::outcome::RunError;
 use iodyno_drive::{TraceEvent, TraceEvents};

@@ -1,9 +1,10 @@
-//! Carries verifiable content across cells and runs. Keeps the stamp in a target's writes, the map that an earlier run
-//! left, and the map that this run leaves for the next.
+//! Lets a run verify content that earlier cells and runs wrote. Each run marks its writes with a stamp of its own, and
+//! records in a map what each block of a target should contain.
 //!
-//! The notebook keeps one map per target ([`Written`]). Before a run writes, it adds its stamp to that map; after a
-//! crash, content with that stamp is recognised as newer than the map. At its end, the run flushes the target and
-//! stores the map of its writes. A run that writes unverifiable content removes the map first.
+//! The notebook stores one map per target ([`Written`]). Before a run writes, it adds its stamp to the stored map, so
+//! that after a crash content with this stamp is recognised as newer than the map. At its end, the run flushes the
+//! target and replaces the stored map by its own. A run that writes unverifiable content deletes the stored map before
+//! it writes.
 
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
@@ -30,8 +31,8 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(60);
 /// Stamp in the content of targets that are re-created in each cell.
 const FRESH_STAMP: u64 = 1;
 
-/// Key under which the notebook stores the map of a target's content: identity of a device, or location of a
-/// file or export. None for volatile targets, and for devices without a lasting, unique identity.
+/// Key under which the notebook stores the map of a target's content. It identifies a device, or the location of a file
+/// or export. None if the content is not kept, or if a device has no unique identity that survives a restart.
 pub fn written_key(inspection: &Inspection) -> Option<String> {
     if inspection.is_scratch() {
         return None;

@@ -1,4 +1,4 @@
-//! State of a target's verifiable content during a run. `verified` carries it from run to run.
+//! State of a target's verifiable content during a run. The module `verified` hands it on from run to run.
 
 use iodyno_drive::verify::{VerifyMap, Written};
 use iodyno_measure::{Cell, Ended, ErrorKind};

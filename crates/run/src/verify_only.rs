@@ -38,12 +38,12 @@ ramp = "0s"
 bytes = "128KiB"
 "#;
 
-/// Builds the cell that reads and verifies all of the targets' content. The caller may restrict the workload's
-/// `active` range.
+/// Builds the cell that reads and verifies the whole content of the targets. The caller may restrict the `active` range
+/// of its workload.
 ///
 /// # Errors
-/// A target can't be inspected. [`RunError::Impossible`] if it has no content of an earlier run, or is shorter than a
-/// block.
+/// A target can't be inspected. [`RunError::Impossible`] if a target has no content of an earlier run, or is shorter
+/// than a block.
 pub fn verify_only(targets: &[TargetName]) -> Result<ListedCell, RunError> {
     let mut block_bytes = BLOCK_BYTES_MAX;
     for name in targets {

@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use iodyno_measure::{Cell, Interval};
 use serde::{Deserialize, Serialize};
 
-/// Current activity of a run other than measuring.
+/// Activity of a run while it is not measuring.
 #[derive(Clone, Copy, Debug)]
 pub enum Phase<'a> {
     /// Writing the initial content of a file.
@@ -16,14 +16,14 @@ pub enum Phase<'a> {
         /// Bytes of initial content to write to the target in total.
         total_bytes: u64,
     },
-    /// Repeating simulated cells, to restore the device state in which an earlier process stopped.
+    /// Repeating the simulation of earlier cells, to restore the device state at which an interrupted run stopped.
     Replaying,
     /// Waiting for the idle time that a method requires.
     Waiting {
         /// Duration of the wait, ns.
         ns: u64,
     },
-    /// Calibrating the load generator: a short run on the null engine measures its overhead.
+    /// Calibrating the load generator: a short run on the null engine measures the generator's overhead.
     Calibrating,
     /// Building an emulated system, with preconditioned devices.
     Preparing,
@@ -32,14 +32,14 @@ pub enum Phase<'a> {
 /// Rates of a cell in its latest interval, over all targets and ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Operations completed per second, of all kinds.
+    /// Operations completed per second: the sum over all kinds of operation.
     pub iops: f64,
     /// Bytes read and written per second.
     pub bytes_per_s: f64,
-    /// Median response time, ns. With several kinds of operation or ranks, the largest of the separate medians.
+    /// Median response time, ns. If several kinds of operation or ranks have separate medians, the largest of them.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of the response time, ns. With several kinds of operation or ranks, the largest of the separate
-    /// percentiles.
+    /// 99th percentile of the response time, ns. If several kinds of operation or ranks have separate percentiles, the
+    /// largest of them.
     pub p99_ns: Option<u64>,
     /// Number of failed operations in the cell so far.
     pub errors: u64,
@@ -58,7 +58,7 @@ pub struct OverRanks {
     pub slowest_iops: f64,
 }
 
-/// Observer of a run. Its methods are called from the coordinating thread.
+/// Receives the events of a run. All methods are called from the run's coordinating thread.
 pub trait Watch {
     /// Called with the estimated cost of the run, before anything is opened for writing.
     fn planned(&mut self, _plan: &Plan) {}

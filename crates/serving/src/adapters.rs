@@ -1,4 +1,4 @@
-//! Fault commands for RAID adapters: checks the numbers of adapters, links and volumes in commands, lists the commands
+//! Fault commands for RAID adapters: checks that the adapters, links and volumes in a command exist, lists the commands
 //! that clear all faults, and describes the faults in effect.
 
 use iodyno_emulate::{AdapterFault, AdaptersState, System};

@@ -1,5 +1,5 @@
-//! The control socket's answers for a served machine: executes fault commands, and describes the faults in effect
-//! afterwards and the data lost by a power cut.
+//! Executes the commands that arrive over the control socket of a server with a timing model. The answer to a fault
+//! command states which faults are then in effect, and which data was lost in a power cut or with a device.
 
 use crate::adapters::{adapters_in_words, clear_adapters};
 use crate::fault_effect;

@@ -1,4 +1,4 @@
-//! Errors of servers of emulated storage.
+//! The error with which a server of emulated storage ends.
 
 use iodyno_run::RunError;
 
@@ -8,10 +8,10 @@ pub enum ServeError {
     /// The request is invalid.
     #[error("{0}")]
     Input(String),
-    /// The storage, a frontend or an address is not available, or failed.
+    /// The storage, a frontend such as FUSE, or a network address is not available or has failed.
     #[error("{0}")]
     Target(String),
-    /// The name of the storage is not that of an emulated system.
+    /// The emulated system that the request names can't be built, for example because its name is unknown.
     #[error(transparent)]
     System(#[from] RunError),
 }

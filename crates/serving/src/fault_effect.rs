@@ -1,5 +1,5 @@
-//! Determines in advance the effect that a fault has at its offset, so that no test passes only because its fault hit
-//! nothing.
+//! Predicts the effect of a fault before it is injected. A fault without effect, for example at an offset where nothing
+//! is stored, is reported, so that no test passes only because its fault hit nothing.
 
 use iodyno_emulate::spec::Part;
 use iodyno_emulate::{Fault, Held, Machine, PartId};

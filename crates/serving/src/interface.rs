@@ -1,4 +1,4 @@
-//! Faults at the interface of storage without a timing model: failed requests, and delayed replies.
+//! Faults of served storage that has no timing model: a request fails, a write is lost or torn, or a reply is late.
 
 use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::frontend::nbd::Reply;

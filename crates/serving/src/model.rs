@@ -1,4 +1,4 @@
-//! The server of emulated storage with the latencies of the model.
+//! The server at the speed `model`: each request completes at the time that the model predicts.
 
 use crate::command::Places;
 use crate::error::ServeError;

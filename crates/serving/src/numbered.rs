@@ -1,4 +1,4 @@
-//! Meaning of the device and volume numbers in fault commands.
+//! Defines whether a number in a fault command identifies a device or a volume.
 
 use crate::adapters::{Named, no_such};
 use iodyno_emulate::{Fault, System};

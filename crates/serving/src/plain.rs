@@ -1,5 +1,5 @@
-//! `serve ram:4GiB`: plain memory over NBD, without a model, as an upper bound for a client and its transport. Faults
-//! are possible only at its interface.
+//! `serve ram:4GiB`: serves plain memory over NBD, without a model. Shows the highest speed that a client and its
+//! transport can reach. Faults can be injected into requests and replies only.
 
 mod faulty;
 

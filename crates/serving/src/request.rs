@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Timing of served storage.
+/// Whether requests to the served storage complete at the model's times, or as fast as this machine can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speed {
     /// Each request completes at the time that the model predicts.
@@ -34,12 +34,12 @@ pub struct ServeRequest {
     /// Whether to create a block device for each volume through ublk.
     pub ublk: bool,
     pub speed: Speed,
-    /// Files or folders in which the data is stored, one per volume; empty: in memory.
+    /// Files or folders that store the data, one per volume; empty: the data is stored in memory.
     pub backing: Vec<PathBuf>,
     /// Existing disk images with the volumes' initial content, one per volume: paths or URIs of NBD exports. Empty:
     /// zeros.
     pub image: Vec<String>,
-    /// Whether clients' writes change the image files.
+    /// Whether the writes of clients change the image files; if false, the images stay unchanged.
     pub write_image: bool,
     /// Size of each volume, bytes; `None`: the size of its image or device.
     pub size: Option<u64>,
@@ -47,11 +47,11 @@ pub struct ServeRequest {
     pub memory: Option<u64>,
     /// Path of the control socket; `None`: no control socket.
     pub control: Option<PathBuf>,
-    /// Path of the scenario file, which lists faults and their times; `None`: no scenario.
+    /// Path of the scenario file, which lists faults and the times at which to inject them; `None`: no scenario.
     pub scenario: Option<PathBuf>,
     /// File in which to record all requests and faults; `None`: no record.
     pub record: Option<PathBuf>,
-    /// File in which to log the writes of the only volume, with their bytes; `None`: no log.
+    /// File in which to log all writes with their data, possible only for a system with one volume; `None`: no log.
     pub record_data: Option<PathBuf>,
     /// Address at which to serve metrics over HTTP; `None`: no metrics.
     pub metrics: Option<SocketAddr>,

@@ -1,4 +1,5 @@
-//! Parts that all servers share: the system and its volumes, exports, sockets and announcements.
+//! Parts that all servers share: they find the system and its volumes, create exports and sockets, and announce the
+//! server.
 
 use crate::command::{Places, Running, absolute};
 use crate::error::ServeError;

@@ -48,7 +48,8 @@ pub fn system(name: &TargetName, access: Access) -> Result<System, ServeError> {
     Ok(system)
 }
 
-/// Enlarges each volume's device to the given size. Volumes that are arrays are unchanged.
+/// Enlarges each volume's device to the size in `sizes_bytes` at the same index. Leaves volumes that are arrays
+/// unchanged.
 ///
 /// # Errors
 /// A device can't be enlarged.

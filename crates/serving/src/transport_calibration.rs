@@ -1,6 +1,6 @@
 //! Measures this machine's transport time: how much longer an isolated sequential 4 KiB read over a Unix socket takes
-//! than in the model. Also measures the additional time if the server's threads have gone to sleep between reads:
-//! waking a thread takes longer than everything else, on virtual machines several times as long.
+//! than in the model. Also measures how much longer a read takes if the server's threads have gone to sleep before it.
+//! Waking a thread takes longer than the rest of the transport, on virtual machines several times as long.
 //!
 //! A measurement takes 0.2 s, so it is kept for an hour in the user's cache folder.
 

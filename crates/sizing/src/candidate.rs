@@ -1,8 +1,9 @@
-//! Candidates of a search: RAID adapters or a server, with devices of one model in arrays of one level and width.
+//! The candidates among which a search chooses. Each combines a host (RAID adapters or a plain server) with arrays of
+//! equal devices, all with the same RAID level and width.
 //!
-//! By default, each hot-swappable drive of the catalog is a candidate. SAS drives are combined with all RAID adapters,
-//! each in its fastest slots; other drives with the server that their file names. Devices that can't be hot-swapped are
-//! searched only by name.
+//! By default, all hot-swappable drives of the catalog are searched. A SAS drive is combined with each kind of RAID
+//! adapter, in its fastest slots; any other drive with the server that is named in the drive's file. Devices that can't
+//! be hot-swapped are searched only if the user names them.
 
 use crate::demand::Demand;
 use iodyno_catalog::{Kind as FileKind, list};
@@ -13,10 +14,10 @@ use iodyno_run::{Files, RunError, described_device, described_system, emulated};
 use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
 
-/// Maximum number of drives in a server without RAID adapters: the bays of a server with two rack units.
+/// Maximum number of drives in a server without RAID adapters. A server of two rack units has this number of bays.
 pub const SERVER_BAYS: u32 = 24;
 
-/// The user's restrictions of a search. An empty list means all suitable systems, devices or levels of the catalog.
+/// The user's choice of what to search. An empty list means all suitable systems, devices or levels of the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Names of systems to search.
@@ -29,18 +30,19 @@ pub struct Choice {
     pub width: Option<u32>,
 }
 
-/// Default RAID levels: those that survive the loss of a device.
+/// RAID levels that are searched by default. All of them survive the loss of a device.
 pub const LEVELS: [Level; 3] = [Level::Raid5, Level::Raid6, Level::Raid10];
 
 /// A system to be sized: host, device model and RAID level.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Name of the host, as in target names: that of a system with RAID adapters, or of a server without adapters.
+    /// Name of the host, as it is used in target names. The host is a system with RAID adapters, or a server without
+    /// them.
     pub host: String,
     pub host_summary: String,
     /// Parameters of the host, from its description in the catalog.
     pub host_parameters: Vec<Parameter>,
-    /// RAID adapters of the host; `None` for a server without.
+    /// RAID adapters of the host; `None` for a server without RAID adapters.
     pub adapters: Option<Adapters>,
     /// Name of the device, as in the name of an emulated target.
     pub device_name: String,
@@ -66,7 +68,7 @@ impl Candidate {
         self.level.word()
     }
 
-    /// Name of the emulated target: one system with this number of arrays.
+    /// Name of the emulated target that consists of one system with this number of arrays.
     pub fn target(&self, arrays: u32) -> String {
         format!("model:{}*{arrays}@{}", self.array(), self.host)
     }
@@ -81,8 +83,8 @@ impl Candidate {
         self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some())
     }
 
-    /// Upper bound of one system's operations per second, from its adapters' processors and PCIe slots; infinite
-    /// without adapters.
+    /// Upper bound of one system's operations per second, set by the processors and PCIe slots of its adapters;
+    /// infinite without adapters.
     pub fn iops_max(&self, demand: &Demand) -> f64 {
         let Some(a) = &self.adapters else { return f64::INFINITY };
         let writes = demand.write_share();

@@ -1,4 +1,5 @@
-//! Finds the assumed parameters that determine the bottleneck's capacity, and so put the result in doubt.
+//! Finds parameters that determine the capacity of the bottleneck and whose values are only assumed. They make the
+//! result uncertain.
 
 use crate::candidate::Candidate;
 use iodyno_emulate::describe::{Parameter, Source};

@@ -8,7 +8,7 @@ use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 /// million.
 const WORKER_IOPS_MAX: f64 = 250e3;
 
-/// High percentile of response times, for a latency limit.
+/// High percentile of response times that a demand can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     P99,
@@ -38,20 +38,20 @@ impl Tail {
 pub struct Limit {
     /// Kind of operation to which the limit applies; `None`: all kinds.
     pub of: Option<OpKind>,
-    /// Limited percentile of response times.
+    /// Percentile to which the limit applies.
     pub tail: Tail,
     /// Longest response time allowed at that percentile, ns.
     pub ns: u64,
 }
 
-/// A component whose failure the system must tolerate.
+/// A component whose loss the system must tolerate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// One device in one array.
     Device,
-    /// One adapter of each pair.
+    /// One of the two adapters of a system.
     Adapter,
-    /// One link between the adapters of each pair.
+    /// One of the links between the two adapters of a system.
     Link,
 }
 
@@ -73,9 +73,10 @@ pub struct Demand {
     pub name: String,
     /// Recorded run from which the workload was derived; `None`: the workload called `name`.
     pub like: Option<String>,
-    /// Message log from which the demand was derived; `None`: the demand is not that of a log.
+    /// Message log from which the demand was derived; `None`: the demand was not derived from a log.
     pub log: Option<LogDemand>,
-    /// Workload to simulate. The demand replaces its rate, its closed or open loop, and its limits.
+    /// Workload to simulate. The simulation replaces the rate, the arrival process, the queue depth and the limits that
+    /// the workload itself specifies.
     pub spec: Spec,
     /// Required operations per second, over all systems together.
     pub rate_iops: f64,
@@ -83,20 +84,20 @@ pub struct Demand {
     pub p99_ns: u64,
     /// Limits on response times in addition to `p99_ns`.
     pub limits: Vec<Limit>,
-    /// Component whose loss the system must survive while meeting the demand; `None`: none.
+    /// Component whose loss must not prevent the system from meeting the demand; `None`: no loss is assumed.
     pub survive: Option<Loss>,
     /// Minimum life of flash devices by their rated endurance, years. `None`: the device's rated life; 0: no
     /// requirement.
     pub life_years: Option<f64>,
     /// Minimum usable capacity, bytes.
     pub capacity_bytes: u64,
-    /// Size of the working set on all systems together, bytes; `None`: each array has the workload's own active
-    /// range.
+    /// Size of the working set on all systems together, bytes; `None`: each array uses the active range that the
+    /// workload specifies.
     pub active_bytes: Option<u64>,
 }
 
 impl Demand {
-    /// Creates a demand without further limits or conditions.
+    /// Creates a demand with these requirements only. Other limits and conditions may be set afterwards.
     pub const fn new(name: String, spec: Spec, rate_iops: f64, p99_ns: u64) -> Self {
         Self {
             name,
@@ -123,7 +124,7 @@ impl Demand {
         Ok(Self { log: Some(log), ..demand })
     }
 
-    /// All limits on response times. The first is that on the 99th percentile of all operations.
+    /// All limits on response times. The first one is `p99_ns`, which applies to all operations together.
     pub fn all_limits(&self) -> impl Iterator<Item = Limit> + '_ {
         let first = Limit { of: None, tail: Tail::P99, ns: self.p99_ns };
         core::iter::once(first).chain(self.limits.iter().copied())
@@ -163,7 +164,7 @@ impl Demand {
         spec.with_rate(rate_iops, Some(Process::Poisson))
     }
 
-    /// Mean size of an operation of a kind, bytes; 0 if there are none.
+    /// Mean size of the operations of one kind, bytes; 0 if the workload has none of this kind.
     pub fn mean_bytes(&self, kind: OpKind) -> f64 {
         let blocks = self.spec.blocks(kind);
         let shares: f64 = blocks.iter().map(|block| block.share).sum();

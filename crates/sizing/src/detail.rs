@@ -1,4 +1,4 @@
-//! Further simulations of the recommended system: its rate after failures, the benefit of its write cache, and its
+//! Simulates the recommended system further: its rate after failures, the benefit of its write cache, and its
 //! sequential throughput.
 
 use crate::candidate::Candidate;
@@ -21,9 +21,10 @@ const SEQUENTIAL: Length = Length { ramp_ns: 60 * MS, window_ns: 60 * MS };
 /// Further simulation results for the recommended system.
 #[derive(Clone, Debug)]
 pub struct Detail {
-    /// Results at the requested rate, with the write cache on, under each failure or changed setting.
+    /// Results at the requested rate, one per failure or changed setting.
     pub what_ifs: Vec<WhatIf>,
-    /// Comparison of write cache on and off; `None` without a cache.
+    /// Comparison of the write cache switched on and off; `None` if the system has no write cache, or if the demand
+    /// includes a loss.
     pub cache: Option<CacheAdvice>,
     /// Sequential throughput of all systems together, by queue depth.
     pub sequential: Vec<Sequential>,
@@ -40,10 +41,10 @@ pub struct Sequential {
     pub write_bytes_per_s: f64,
 }
 
-/// Result at the requested rate under a failure or a changed setting.
+/// Result at the requested rate under one failure or changed setting.
 #[derive(Clone, Debug)]
 pub struct WhatIf {
-    /// Failure or changed setting during the simulation.
+    /// Failure or changed setting that is simulated.
     pub condition: Condition,
     /// Result of the simulation under `condition`.
     pub measured: Measured,
@@ -63,8 +64,8 @@ pub struct CacheAdvice {
 }
 
 impl CacheAdvice {
-    /// Whether the write cache should stay on. It should if the system then sustains at least 5 % more, or responds
-    /// no slower at about the same rate.
+    /// Whether the write cache should stay on. True if the system sustains at least 5 % more with the cache than
+    /// without it, or about the same rate with no longer response times.
     pub fn leave_on(&self) -> bool {
         let (on, Some(off)) = self.highest_iops else { return true };
         let (on_ns, off_ns) = (self.p99_ns.0, self.p99_ns.1.unwrap_or(f64::INFINITY));

@@ -1,5 +1,6 @@
-//! Demand of a message log: converts a message rate into the log's writes and its replays' reads. Also computes the
-//! longest storage stall that the publishers' buffers can bridge. The resulting demand is sized like any other.
+//! Demand of a message log: converts the rate of published messages to a rate of writes, and the rate of replayed
+//! messages to a rate of reads. Also computes the longest storage stall that the publishers' buffers can bridge. The
+//! resulting demand is sized like any other.
 
 use iodyno_workload::Spec;
 use std::fmt::Write as _;
@@ -66,9 +67,9 @@ impl LogDemand {
         (self.room_bytes > 0).then(|| self.room_bytes as f64 / held_per_s * 1e9)
     }
 
-    /// Time from the end of a stall of length [`Self::survived_ns`] until the backlog is durable, ns, on a system
-    /// that sustains `highest_iops` of the log's writes and reads. `None` if it can't catch up or no buffer size was
-    /// specified.
+    /// Time from the end of a stall of length [`Self::survived_ns`] until all messages of the stall are durable, ns.
+    /// `highest_iops` is the highest rate of the log's writes and reads together that the system sustains. `None` if
+    /// the log can't catch up at that rate, or if no buffer size was specified.
     pub fn caught_up_ns(&self, highest_iops: f64) -> Option<f64> {
         let spare = highest_iops / (self.writes_per_s() + self.reads_per_s()) - 1.0;
         self.survived_ns().filter(|_| spare > 0.0).map(|stall_ns| stall_ns / spare)

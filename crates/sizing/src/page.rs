@@ -1,5 +1,5 @@
-//! Result of a sizing as an HTML page: the table of systems, charts of latency by load and by number of devices, and
-//! figures of the best system.
+//! Formats the result of a sizing as an HTML page: the table of systems, charts of latency by load and by number of
+//! devices, and figures of the best system.
 
 use crate::row::{Row, Trial};
 use crate::sizing::Sizing;

@@ -41,7 +41,7 @@ impl Prices {
         Ok(Self { currency, devices, systems, drawers })
     }
 
-    /// Price of the given number of systems and arrays; `None` if the price of a component is missing.
+    /// Price of `count` systems with their arrays; `None` if the price of a component is missing.
     pub fn of(&self, candidate: &Candidate, count: Count) -> Option<f64> {
         let find = |all: &[(String, f64)], name: &str| {
             all.iter().find(|(of, _)| of == name).map(|(_, price)| *price)

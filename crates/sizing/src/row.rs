@@ -31,7 +31,7 @@ pub struct Life {
     pub arrays_by_rate: u32,
 }
 
-/// A candidate that meets the demand, in its smallest sufficient configuration.
+/// A candidate that meets the demand, with the fewest systems and arrays that do so.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Index in [`Sizing::candidates`](crate::sizing::Sizing::candidates).
@@ -40,18 +40,19 @@ pub struct Row {
     pub count: Count,
     /// Simulation of one system at its share of the requested rate.
     pub asked: Measured,
-    /// Simulation of one system with one array less, at its share of the requested rate. `None` if fewer arrays are
-    /// not possible.
+    /// Simulation of one system at its share of the requested rate, with one array less than the rate requires. `None`
+    /// if fewer arrays are not possible.
     pub fewer: Option<Measured>,
-    /// Lifetime of flash devices at the requested write rate; `None` for other devices.
+    /// Lifetime of the devices at the requested write rate. `None` if they are not flash, have no rated endurance, or
+    /// are not written.
     pub life: Option<Life>,
     /// Highest rate that all systems together sustain within the latency limit; `None` until it is simulated.
     pub highest: Option<Highest>,
-    /// The next larger configuration, and the operations per second that it sustains; `None` if not simulated.
+    /// The next larger configuration, and the operations per second that it sustains; `None` if it was not simulated.
     pub next: Option<(Count, f64)>,
     /// Power of the devices under load, W; `None` if unknown.
     pub devices_w: Option<f64>,
-    /// Price of all systems; `None` if no prices are given.
+    /// Price of all systems; `None` if the user gave no prices.
     pub price: Option<f64>,
     /// Result of the textbook formula, for comparison.
     pub textbook: Textbook,
@@ -77,8 +78,8 @@ pub struct Highest {
 pub struct Missed {
     /// Index in [`Sizing::candidates`](crate::sizing::Sizing::candidates).
     pub candidate: usize,
-    /// The simulation of one system that came closest to the demand. `None` if nothing was simulated, because no
-    /// allowed number of systems has the capacity or the transfer rate.
+    /// The simulation of one system that came closest to the demand. `None` if nothing was simulated, because even
+    /// [`UNITS_MAX`](crate::search::UNITS_MAX) systems lack the capacity or the adapters for the rate.
     pub nearest: Option<Trial>,
 }
 

@@ -61,7 +61,7 @@ pub struct Saturation {
     pub one: (f64, f64),
     /// Total operations per second and bytes per second of as many arrays as can be attached.
     pub all: (f64, f64),
-    /// Name of the busiest resource with all arrays attached, and its utilisation, 0 to 1; `None` if no resource is
+    /// Name of the busiest resource when all arrays are attached, and its utilisation, 0 to 1; `None` if no resource is
     /// used.
     pub binds: Option<(String, f64)>,
 }

@@ -1,6 +1,5 @@
-//! Searches for the fewest arrays that sustain a rate, and for the highest rate that a number of arrays sustains.
-//! Does no I/O: the caller's trial tells whether a number of arrays sustains a rate, and the search decides the next
-//! trial. No result is accepted without a trial.
+//! Searches for the fewest arrays that sustain a rate, and for the highest rate that given arrays sustain. Does no I/O:
+//! the caller simulates each trial, and the search decides the next trial. No result is accepted without a trial.
 //!
 //! Both searches assume monotonicity: if some arrays sustain a rate, more arrays sustain it too, and the same arrays
 //! sustain any lower rate.
@@ -34,7 +33,7 @@ pub struct Count {
     pub arrays: u32,
 }
 
-/// Limits on the size of a configuration that are known before the search begins.
+/// Bounds on the size of a configuration that are known before the search begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Maximum number of arrays in one system.
@@ -50,7 +49,8 @@ pub struct Bounds {
 pub enum Found {
     /// The smallest configuration that sustains the rate.
     Fewest(Count),
-    /// Every configuration that sustains the rate is too large to be worth buying, by the condition of [`fewest`].
+    /// No configuration that is worth buying sustains the rate. The argument `worth` of [`fewest`] decides what is
+    /// worth buying.
     NotWorth,
     /// Even [`UNITS_MAX`] systems can't sustain the rate.
     Impossible,

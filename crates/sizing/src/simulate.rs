@@ -1,5 +1,5 @@
-//! Simulates the demand on some arrays of a candidate in virtual time; the arrays are intact or have a failed part.
-//! One simulation is called a cell.
+//! Simulates the demand on some arrays of a candidate in virtual time. The arrays are intact, or a device or adapter
+//! has failed. One simulation is called a cell.
 //!
 //! Arrivals are random, as from independent users. The measured window is long compared with the latency limit, so
 //! that an unsustainable rate shows up as late or incomplete operations.
@@ -85,7 +85,7 @@ impl Effort {
     }
 }
 
-/// Condition of a simulated system: intact, with a failure, or with another setting.
+/// Condition in which a system is simulated: intact, with a failure, or with a changed setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition {
     /// Intact, with the write cache on.
@@ -94,11 +94,11 @@ pub enum Condition {
     DeviceLost,
     /// A device of the first array was replaced and is being rebuilt.
     Rebuild,
-    /// One adapter of each pair is lost, so that the other serves all arrays.
+    /// One of a system's two adapters is lost, so that the other serves all arrays.
     AdapterLost,
-    /// One link between the adapters of a pair is down.
+    /// One of the links between a system's two adapters is down.
     LinkLost,
-    /// Fraction of the capacity that contains data and is accessed, 0 to 1. The system is intact.
+    /// Only this fraction (0 to 1) of the capacity contains data and is accessed. The system is intact.
     Filled(f64),
     /// The adapters' write cache is off.
     CacheOff,
@@ -128,12 +128,12 @@ pub struct State {
 }
 
 impl State {
-    /// An intact system after a warm-up with the usual limit.
+    /// An intact system, with the default limit on the length of the warm-up.
     pub const WHOLE: Self =
         Self { condition: Condition::Whole, warm_up_events_max: CellPlan::WARM_UP_EVENTS_MAX };
 }
 
-/// Length of a simulation, and condition of the system in it.
+/// Length of a simulation, and the condition in which the system is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
     /// Purpose of the simulation, which determines its length.
@@ -152,7 +152,7 @@ impl From<Loss> for Condition {
     }
 }
 
-/// Rates, latencies and utilisation in a simulation.
+/// Results of a simulation: rates, latencies and utilisation.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Completed operations per second.
@@ -247,7 +247,8 @@ impl Measured {
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
 
-    /// The bottleneck: the busiest resource that does work, not one that is only occupied. `None` if there is none.
+    /// The bottleneck: the busiest resource, not counting resources that are only held while others work. `None` if
+    /// there is none.
     pub fn binds(&self) -> Option<&Share> {
         self.shares.iter().find(|share| !share.held)
     }
@@ -283,19 +284,19 @@ fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }
 
-/// Arrays of a candidate: in one system, and in all equal systems together.
+/// Number of arrays of a candidate: in one system, and in all equal systems together.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrays<'a> {
-    /// Candidate whose system this is.
+    /// Candidate to which the arrays belong.
     pub of: &'a Candidate,
-    /// Number of arrays in this system.
+    /// Number of arrays in one system.
     pub arrays: u32,
     /// Number of arrays in all systems together.
     pub all_arrays: u32,
 }
 
 impl Arrays<'_> {
-    /// Name of the emulated target: this system under a condition.
+    /// Name of the emulated target for simulating the system under a condition.
     pub fn target(&self, condition: Condition) -> String {
         let cache = if condition == Condition::CacheOff { "?cache=off" } else { "" };
         format!("{}{cache}", self.of.target(self.arrays))
@@ -305,7 +306,7 @@ impl Arrays<'_> {
 /// Simulates one system under its part of a demand.
 ///
 /// # Errors
-/// The workload does not fit, the system can't be built, or the simulation is interrupted.
+/// The workload does not fit the system, the system can't be built, or the simulation is interrupted.
 pub fn under(
     demand: &Demand,
     arrays: Arrays<'_>,
@@ -368,7 +369,7 @@ fn cache_turn_ns(demand: &Demand, arrays: Arrays<'_>, rate_iops: f64) -> f64 {
 /// Simulates an emulated target. Each of its volumes gets the same workload.
 ///
 /// # Errors
-/// The workload does not fit, the target can't be built, or the simulation is interrupted.
+/// The workload does not fit the target, the target can't be built, or the simulation is interrupted.
 pub fn run(
     target: &str,
     mut spec: Spec,

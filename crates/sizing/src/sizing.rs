@@ -1,5 +1,5 @@
-//! Searches all candidates, several in parallel, and examines the best closely. The result depends only on the
-//! catalog and the demand, not on threads or timing.
+//! Searches all candidates, several in parallel, and simulates the best ones at greater length. The result depends only
+//! on the catalog and the demand, not on threads or timing.
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Loss};
@@ -32,8 +32,8 @@ pub struct Sizing {
     pub candidates: Vec<Candidate>,
     /// Candidates that meet the demand, best first, at most [`ROWS_MAX`].
     pub rows: Vec<Row>,
-    /// Number of candidates not shown: they need more devices or cost more than those shown, or their search was not
-    /// completed.
+    /// Number of candidates that are not shown, because they need more devices or cost more than those shown, have no
+    /// price, or were not searched to the end.
     pub not_worth: usize,
     /// Candidates that do not meet the demand, nearest first.
     pub missed: Vec<Missed>,
@@ -49,7 +49,8 @@ pub struct Sizing {
 /// simulations so far.
 ///
 /// # Errors
-/// A workload does not fit, or the search is interrupted.
+/// The workload does not fit a system, no candidate tolerates the required loss, no candidate has a price, or the
+/// search is interrupted.
 pub fn size(
     demand: Demand,
     candidates: Vec<Candidate>,

@@ -5,8 +5,8 @@ use crate::candidate::Candidate;
 use crate::demand::Demand;
 use iodyno_raid::SmallWrite;
 
-/// Result of the textbook formula N × IOPS / (R + w × W), with N devices of IOPS each, fractions R of reads and w of
-/// writes, and write penalty W.
+/// Result of the textbook formula N × IOPS / (R + w × W). N is the number of devices, IOPS the rate of one device, R
+/// the fraction of reads, w the fraction of writes, and W the write penalty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Textbook {
     /// Operations per second of a single device under the workload's mix.

@@ -1,4 +1,5 @@
-//! Evidence for the recommended system, in words: its confirmation, limits, lifetime, and assumed parameters.
+//! Describes the evidence for the recommended system in words: its confirmation, limits, lifetime, and assumed
+//! parameters.
 
 use crate::candidate::Candidate;
 use crate::decisive;

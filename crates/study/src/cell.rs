@@ -32,10 +32,11 @@ pub struct CellKey {
     /// Warm-up before the measurement, ns. None: the longer of the workload's and the system's default, or 0 if
     /// `over_ns` is set.
     pub ramp_ns: Option<u64>,
-    /// Fraction of the volume that the files occupy; without files, the fraction written before the cell.
+    /// Used fraction of the volume: the fraction occupied by the workload's files or, if it has no files, the fraction
+    /// written before the cell.
     pub fill: Percent,
-    /// Rate of the workload that runs at the same time, operations per second; 0: the rate in that workload's own
-    /// specification.
+    /// Rate of a second workload that runs simultaneously, operations per second; 0: the rate in the specification of
+    /// the second workload.
     pub beside_iops: u32,
     /// Length of a longer run that the cell represents, ns. One second of each minute is simulated, until the
     /// cell is stationary and its confidence intervals are narrow enough. None: the cell is simulated in full.
@@ -101,7 +102,7 @@ pub struct Taken {
     pub bytes_per_s: f64,
     /// Mean latency over operations of all kinds, ns; 0 without operations.
     pub mean_ns: f64,
-    /// Percentiles and maximum of latency, ns. Unlike in the means, all operations have equal weight.
+    /// Percentiles and maximum of latency, ns. All operations have equal weight here, unlike in `mean_ns`.
     pub latency: Latency,
     /// Relative standard error of the rate; infinite if unknown.
     pub iops_error: f64,
@@ -117,14 +118,14 @@ pub struct Taken {
     pub peak_bytes_per_s: f64,
     /// Operations completed per second in the slowest of these intervals.
     pub lowest_iops: f64,
-    /// Standard deviation of the bytes per interval, as a fraction of their mean.
+    /// Standard deviation of the bytes per interval, as a fraction of the mean.
     pub variation: f64,
     /// 25th and 75th percentile of latency, ns.
     pub quartiles_ns: (f64, f64),
     /// Minimum latency, ns; 0 without samples.
     pub least_ns: f64,
-    /// Flash pages programmed per page that the host wrote, including the parity pages of the device's stripes; 1
-    /// without flash devices.
+    /// Flash pages programmed per page that the host wrote, including the parity pages of the device's stripes. Always
+    /// 1 without flash devices, and for cells that are measured in rounds or plotted over time.
     pub write_amplification: f64,
     /// Latencies over time; None unless `CellKey::over_ns` is set.
     pub over_time: Option<OverTime>,
@@ -172,8 +173,8 @@ impl Taken {
     ///
     /// Rates and means are weighted by a Hann taper over the window. A flash device that programs all dies
     /// simultaneously accepts writes in waves, so that a plain mean depends on the number of waves in the window. The
-    /// taper reduces the weight of the window's edges. Without waves, it needs 1.5 times as many operations for the
-    /// same standard error.
+    /// taper reduces the weight of the window's edges. Without waves, the taper needs 1.5 times as many operations for
+    /// the same standard error.
     ///
     /// `of`: kind of operation for the percentiles; None: all kinds together.
     pub fn of(cells: &[Cell], of: Option<OpKind>, simulated: u64) -> Self {

@@ -1,6 +1,7 @@
-//! Tests the conclusions of a paper, expressed as comparisons between rows of the study, on the simulated values.
+//! Tests the conclusions of a paper on the simulated values. Each conclusion is expressed as comparisons between rows
+//! of the study.
 //!
-//! A conclusion is untestable if the values of a comparison are within two standard errors of its limit.
+//! A comparison can't be decided if its values are within two standard errors of the limit that it tests.
 
 use crate::published::Key;
 use crate::unit::Unit;

@@ -8,8 +8,8 @@
 
 use iodyno_measure::Histogram;
 
-/// A piecewise linear quantile function: time over probability, both non-decreasing. Two points of equal
-/// probability form a step.
+/// A piecewise linear quantile function, given by points of (probability, time), both non-decreasing. Two points of
+/// equal probability form a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantiles(Vec<(f64, f64)>);
 

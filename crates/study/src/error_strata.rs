@@ -25,9 +25,9 @@ pub struct Stratum {
     pub flagged: usize,
     /// Number of simulated values within the rounding interval of the published value.
     pub within: usize,
-    /// Relative errors of the simulated values. Excludes published values that are only bounds.
+    /// Relative errors of the simulated values, except where the published value is only a bound.
     pub error: Spread,
-    /// Errors in excess of the rounding of the published values, over all scored values.
+    /// Parts of the errors that exceed the rounding of the published values, over all scored values.
     pub outside: Spread,
     /// Like `outside`, for the null model (a prediction without a device model). Covers only the values that the null
     /// model predicts.

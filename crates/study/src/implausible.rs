@@ -7,9 +7,9 @@
 //!    is flagged.
 //! 2. *Links bound.* No throughput exceeds the bandwidth of the system's links.
 //! 3. *Two tables describe one system.* The paper states the number of devices that saturate a system with sequential
-//!    reads. The bandwidth of a slower slot's link, divided by the number of devices that saturate that link, is the
-//!    rate of one device. Times the stated number, it is the throughput of the system. The number is flagged if this
-//!    throughput exceeds the published one by more than a tenth.
+//!    reads. For a slower slot, the link bandwidth divided by the number of devices that saturate the link is the rate
+//!    of one device. This rate times the stated number of devices is the throughput of the system. The stated number is
+//!    flagged if this throughput exceeds the published throughput by more than a tenth.
 //!
 //! All comparisons allow for the rounding of both values.
 

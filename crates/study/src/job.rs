@@ -1,4 +1,4 @@
-//! Plans each cell of a study as a job: length of ramp and measured window.
+//! Plans each cell of a study as a job. Determines how long the cell's ramp and measured window last.
 
 use crate::cell::CellKey;
 use crate::study::Study;
@@ -39,7 +39,7 @@ const MINUTE_NS: u64 = 60_000_000_000;
 pub struct Options {
     /// Number of threads; 0: one per processor.
     pub threads: usize,
-    /// Seed of all random streams. Each cell derives its own from this seed and the name of the cell.
+    /// Seed of all random streams. Each cell derives its own seed from this one and the name of the cell.
     pub seed: u64,
     /// Number of measured operations per cell, as a fraction of the number in the study's file.
     pub ops_share: f64,
@@ -51,10 +51,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options for the effort that the study specifies.
+    /// Options for a full study, with the numbers of operations and the ramps that are in its file.
     pub const FULL: Self =
         Self { threads: 0, seed: 1, ops_share: 1.0, ramp_share: 1.0, half_width_share: 0.01 };
-    /// Options for a tenth of the operations. Standard errors are up to three times as large.
+    /// Options for a quick study, with a tenth of the operations. Standard errors are up to three times as large.
     pub const QUICK: Self = Self { ops_share: 0.1, half_width_share: 0.04, ..Self::FULL };
 }
 

@@ -3,16 +3,17 @@
 //!
 //! A cell is measured for a window of virtual time. With a fixed number of operations instead, the queue would run
 //! empty at the end, and the fastest of several devices would end first. A pilot, a short cell on one device, estimates
-//! the window that holds the requested operations. A cell that issues the same operations as its pilot continues from a
-//! clone of the pilot's machine ([`drive_model_after_pilot`]), with the same results as from a fresh start.
+//! how long the window must be for the requested number of operations. A cell that issues the same operations as its
+//! pilot continues from a clone of the pilot's machine ([`drive_model_after_pilot`]), with the same results as from a
+//! fresh start.
 //!
 //! A study may request the rounds of SNIA's specification. The window then has five rounds, and is extended until the
 //! confidence intervals of rate and mean latency are narrow enough ([`Settle`]). If the five rounds are not steady, the
 //! cell is run again for up to 25 rounds, of which the last five count. A round is shorter than the specification's
 //! minute, because devices are constructed in their steady state.
 //!
-//! Long cells come last, since they depend on short ones: these determine the length of a long cell, and the optimum
-//! operating point that it measures.
+//! Long cells come last, because they need the results of short cells: the rate, from which the length of a long cell
+//! follows, and the optimum operating point that a long cell measures.
 
 use crate::cell::{self, CellKey, Rounds, Taken};
 use crate::job::{Job, Options, Planner, ROUNDS, limited, pilot_of, short, volumes};

@@ -12,7 +12,7 @@ pub use recipe::{AtOptimum, Optimum, Recipe};
 /// A metric that a paper's table or figure reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Highest rate over the queue depths of the panel (a table or figure of the paper).
+    /// Highest rate among all queue depths of a table or figure.
     IopsMax,
     /// Operations completed per second, of all kinds.
     Iops,
@@ -20,30 +20,31 @@ pub enum Metric {
     Bandwidth,
     /// Mean latency from submission to completion. For a mix, over reads and writes together.
     LatencyMean,
-    /// 99th percentile of latency; of one kind of operation if [`Workload::percentiles`](crate::Workload) names one.
+    /// 99th percentile of latency. If [`Workload::percentiles`](crate::Workload) names a kind of operation, covers only
+    /// that kind.
     LatencyP99,
     /// Rate with think time, divided by the rate without think time.
     IopsVsNoThink,
     /// Mean latency with think time, divided by the latency without think time.
     LatencyVsNoThink,
-    /// Queue depth at the knee of the load curve, by Little's law: latency at depth 1 times the highest rate over the
-    /// queue depths of the panel (a table or figure of the paper).
+    /// Queue depth at the knee of the load curve, by Little's law: the latency at depth 1 times the highest rate among
+    /// all queue depths of a table or figure.
     Knee,
     /// Queue depth at the knee of the load curve, where the rate reaches 95 % of its maximum.
     Depth95,
-    /// [`Self::IopsMax`], divided by the value for one device.
+    /// [`Self::IopsMax`], divided by its value for a single volume (a device or an array).
     IopsMaxVsOne,
-    /// [`Self::Bandwidth`], divided by the value for one device.
+    /// [`Self::Bandwidth`], divided by its value for a single volume (a device or an array).
     BandwidthVsOne,
-    /// [`Self::LatencyMean`], divided by the value for one device.
+    /// [`Self::LatencyMean`], divided by its value for a single volume (a device or an array).
     LatencyVsOne,
     /// Operations per second of a device that is fresh out of the box.
     IopsFresh,
     /// Operations per second in the steady state.
     IopsSteady,
-    /// Lowest rate over several workloads, where a table or figure gives one range of rates for all of them.
+    /// Lowest rate among several workloads, if the paper gives one range of rates for all of them.
     IopsLow,
-    /// Highest rate over several workloads, where a table or figure gives one range of rates for all of them.
+    /// Highest rate among several workloads, if the paper gives one range of rates for all of them.
     IopsHigh,
     /// Maximum latency from submission to completion.
     LatencyMax,
@@ -61,7 +62,8 @@ pub enum Metric {
     ThreadsBest,
     /// Outstanding operations per thread at the optimum operating point ([`Optimum`]).
     DepthBest,
-    /// Number of devices that saturate a system: its maximum rate, divided by the rate of one device.
+    /// Number of devices that saturate a system: the rate of all devices together, divided by the rate per device of a
+    /// single volume.
     UsefulDevices,
     /// Bytes read per second, without the writes of a mix.
     BandwidthRead,
@@ -71,7 +73,7 @@ pub enum Metric {
     BandwidthPeak,
     /// Standard deviation of the bandwidth over the intervals of the measurement, as a fraction of the mean.
     BandwidthVariation,
-    /// Smallest number of threads that reaches 97 % of the highest rate of the table or figure.
+    /// Smallest number of threads whose rate is at least 97 % of the highest rate in a table or figure.
     ThreadsAtPeak,
     /// 25th percentile of latency, over the same operations as [`Self::LatencyP99`].
     LatencyP25,
@@ -83,9 +85,10 @@ pub enum Metric {
     MessagesPerS,
     /// Minimum latency from submission to completion.
     LatencyMin,
-    /// Flash pages programmed per page that the host wrote, as a drive's own counters report it.
+    /// Flash pages programmed per page that the host wrote. Includes the parity pages of stripes, as the counters of
+    /// drives do.
     WriteAmplification,
-    /// Highest sustained rate of the workload, beyond which an open loop would have a growing backlog.
+    /// Highest rate that the workload can sustain. At a higher rate, an open loop would have a growing backlog.
     KneeRate,
     /// Reads completed per second in a mix of reads and writes.
     ReadIops,
@@ -258,12 +261,12 @@ impl Metric {
         }
     }
 
-    /// Dimension of [`Self::unit`]. A published value may have another unit of this dimension.
+    /// Dimension of [`Self::unit`]. A published value may have any unit of this dimension.
     pub const fn dimension(self) -> Dimension {
         self.unit().dimension()
     }
 
-    /// Default unit of the metric's values. A published value in another unit overrides it.
+    /// Unit of the metric's values. If the published value has another unit, that unit is used instead.
     pub const fn unit(self) -> Unit {
         match self {
             Self::IopsMax
@@ -309,7 +312,7 @@ impl Metric {
         }
     }
 
-    /// Whether the metric combines all queue depths of a table or figure into one value.
+    /// Whether the metric has one value for all queue depths of a table or figure, instead of one value per depth.
     pub const fn over_depths(self) -> bool {
         matches!(
             self,
@@ -321,8 +324,8 @@ impl Metric {
         )
     }
 
-    /// Key that a `[[panels]]` entry must have to show this metric: `together`, `optimum_within` or `think`; None if no
-    /// key is required.
+    /// Key that a `[[panels]]` entry must have to show this metric: `together`, `optimum_within` or `think`. None if
+    /// the metric requires no key.
     pub const fn needs(self) -> Option<&'static str> {
         match self {
             Self::IopsLow | Self::IopsHigh => Some("together"),
@@ -332,7 +335,7 @@ impl Metric {
         }
     }
 
-    /// Quantity of a single cell that equals this metric; None if there is none.
+    /// Which quantity of a single cell this metric reports; None if the metric is computed in another way.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
             Self::Iops
@@ -352,7 +355,8 @@ impl Metric {
         })
     }
 
-    /// Property of the optimum operating point that equals this metric; None for other metrics.
+    /// Which property of the optimum operating point this metric reports; None if the metric can't be evaluated at an
+    /// optimum.
     pub const fn at_optimum(self) -> Option<AtOptimum> {
         match self {
             Self::OioBest => Some(AtOptimum::Oio),
@@ -365,12 +369,13 @@ impl Metric {
         }
     }
 
-    /// Whether the metric combines all numbers of devices into one value, instead of having one value for each.
+    /// Whether the metric has one value for all numbers of devices of a table or figure, instead of one value per
+    /// number.
     pub const fn over_devices(self) -> bool {
         matches!(self, Self::UsefulDevices)
     }
 
-    /// [`CellFigure`] that equals this metric; None for other metrics.
+    /// Which [`CellFigure`] this metric reports; None if the metric is computed in another way.
     pub const fn cell_figure(self) -> Option<CellFigure> {
         Some(match self {
             Self::BandwidthRead => CellFigure::Reads,
@@ -390,14 +395,14 @@ impl Metric {
         })
     }
 
-    /// Whether the metric is one value of the results at all thread counts of a table or figure.
+    /// Whether the metric has one value for all thread counts of a table or figure, instead of one value per count.
     pub const fn over_threads(self) -> bool {
         matches!(self, Self::ThreadsAtPeak)
     }
 
     /// Recipe that computes the metric for `cell`. `depths` and `threads` are the axis values of the table or figure,
-    /// ascending; `smallest` is the number of devices per volume. None for properties of an optimum and
-    /// [`Self::MessagesPerS`].
+    /// ascending; `smallest` is the number of devices per volume. None for [`Self::MessagesPerS`], and for metrics that
+    /// exist only at an optimum operating point.
     pub fn recipe(
         self,
         cell: CellKey,

@@ -1,24 +1,25 @@
 //! The null model: predicts a value without any model of the device. A device model must be closer to the published
 //! values than the null model.
 //!
-//! * Several devices: multiplies the published rate of one device by their number, or takes its latency.
+//! * Several devices: multiplies the published rate of one device by the number of devices. Latency is that of one
+//!   device.
 //! * Arrays: multiplies the data-sheet rates of one member by the number of members. A random write costs the
-//!   textbook's member operations (RAID 10: two writes; RAID 5: two reads and two writes; RAID 6: three and three). For
-//!   sequential writes, the rate is multiplied by the share of data in a stripe, and divided by the number of mirror
-//!   copies. The upper bound is the bandwidth of the links.
+//!   textbook's member operations (RAID 10: two writes; RAID 5: two reads and two writes; RAID 6: three reads and three
+//!   writes). For sequential writes, the rate is multiplied by the share of data in a stripe, and divided by the number
+//!   of mirror copies. The upper bound is the bandwidth of the links.
 //! * A mix of reads and writes on one device: combines the published values R of pure reads and W of pure writes of the
 //!   same block size by time-sharing. With fractions r and w of operations, the rate is 1 / (r/R + w/W) and the latency
 //!   r·R + w·W.
 //! * A workload with the key `null`: takes the published value of the named workload on the same system, times
 //!   `null_factor`.
-//! * One device with an entry in `members`: takes its data-sheet rates, up to its bandwidths; reads and writes share
-//!   the time.
-//! * Threads on memory: takes the published latency of one thread with one outstanding operation, or multiplies its
-//!   rate by the number of threads (at the optimum operating point, of cores).
+//! * One device with an entry in `members`: takes the rates in its data sheet, limited by the bandwidths there. Reads
+//!   and writes share the time.
+//! * Threads on memory: takes the published latency of one thread with one outstanding operation. Multiplies the
+//!   corresponding rate by the number of threads or, at the optimum operating point, of cores.
 //! * A system with a `competitor`: simulates the same cell with the competitor's device file (`outcome.rs`).
 //! * Think time: takes the latency without think time.
 //!
-//! If a published value that a rule needs is missing, the null model makes no prediction.
+//! The null model makes no prediction if the published value that its rule needs is missing.
 
 use crate::cell::CellKey;
 use crate::metric::{Metric, Recipe};
@@ -34,22 +35,22 @@ use iodyno_targets::ArrayName;
 /// Rule by which the null model (a prediction without a device model) predicts a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NullModel {
-    /// Scales the published value of one device: n times the rate, or the same latency.
+    /// Scales the published value of one device to n devices: multiplies a rate by n, and leaves a latency unchanged.
     Devices,
     /// Combines the published values of pure reads and pure writes, which share the device's time.
     TimeSharing,
     /// Assumes that the latency equals the published one without think time.
     NoThink,
-    /// Scales the published value of one thread: n times the rate.
+    /// Scales the published value of one thread to n threads: multiplies a rate by n, and leaves a latency unchanged.
     Threads,
-    /// Scales the data sheet of an array's members: n times the rate, with RAID write penalties, up to the bandwidth of
-    /// the link.
+    /// Scales the data-sheet rates of one member of an array: multiplies them by the number of members, and applies the
+    /// write penalty of the RAID level. The upper bound is the bandwidth of the link.
     Members,
     /// Uses the rates in the data sheet of the device.
     DataSheet,
     /// Uses the published value of another workload, times a factor that the study states.
     OtherWorkload,
-    /// Simulates another description of the device, which the study names.
+    /// Simulates the device with another device file, which the study names.
     Competitor,
 }
 

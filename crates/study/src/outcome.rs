@@ -24,7 +24,7 @@ pub struct Outcome<'a> {
     pub study: &'a Study,
     /// Results of all rows, in the order of `study.rows`.
     pub rows: Vec<Row>,
-    /// Conclusions of the paper, tested on the simulated values.
+    /// Conclusions of the paper, each with the result of a test on the simulated values.
     pub conclusions: Vec<Finding<'a>>,
     /// Errors of the simulated values, by groups of comparable rows.
     pub strata: Vec<Stratum>,
@@ -36,7 +36,7 @@ pub struct Outcome<'a> {
     pub in_rounds: (usize, usize),
     /// Cells that represent longer runs: total number, and number that proved stationary.
     pub of_spans: (usize, usize),
-    /// Maximum number of rounds of any cell.
+    /// Largest number of rounds in which any cell was measured; 0 if no cell was measured in rounds.
     pub rounds_max: u32,
     /// Number of simulated operations, including ramps.
     pub simulated: u64,
@@ -51,7 +51,7 @@ pub struct Outcome<'a> {
 pub struct TimeLine {
     /// Index in `Study::panels` of the table or figure to which the cell belongs.
     pub panel: usize,
-    /// System, workload and position on the axes of the cell.
+    /// System, workload and axis values of the cell.
     pub at: CellKey,
     /// Latencies and rates of the cell in each interval.
     pub over_time: OverTime,

@@ -21,10 +21,10 @@ pub struct OverTime {
     pub iops: Vec<f64>,
 }
 
-/// Statistics of latency spikes. Consecutive intervals with a spike count as one spike.
+/// Number and regularity of latency spikes. Consecutive intervals with a spike count as one spike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spikes {
-    /// Number of spikes; consecutive intervals with a spike count once.
+    /// Number of spikes, where consecutive intervals with a spike count once.
     pub count: usize,
     /// Mean time between spikes, ns; NaN for fewer than two spikes.
     pub every_ns: f64,
@@ -54,7 +54,7 @@ impl OverTime {
         Self { interval_ns, whole_median_ns, median_ns, longest_ns, iops }
     }
 
-    /// Middle of an interval, s since the start.
+    /// Time from the start of the first interval to the middle of the given interval, s.
     pub fn at_s(&self, interval: usize) -> f64 {
         (interval as f64 + 0.5) * self.interval_ns as f64 * 1e-9
     }

@@ -1,5 +1,5 @@
-//! Provenance of a simulated value: copied from the paper, fitted to it, derived from such values, or predicted. Only
-//! predictions measure the quality of a model.
+//! Provenance of a simulated value: copied from the paper, fitted to the paper, derived from copied or fitted values,
+//! or predicted. Only predictions measure the quality of a model.
 
 /// Origin of a simulated value, which determines whether it can test the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -8,9 +8,9 @@ pub enum Provenance {
     Input,
     /// The published value was used to choose a model parameter.
     Fitted,
-    /// The value follows arithmetically from input and fitted values.
+    /// The value follows by arithmetic from values that are input or fitted.
     Derived,
-    /// The value is neither input, nor fitted, nor derived from such values.
+    /// The value is neither input nor fitted, and does not follow from such values alone.
     Predicted,
 }
 

@@ -9,7 +9,7 @@ use core::ops::Range;
 use iodyno_catalog::{File, Problem};
 use std::collections::BTreeMap;
 
-/// Columns of the file of published values, in order.
+/// Columns of the file of published values, from left to right.
 pub const COLUMNS: [&str; 14] = [
     "figure",
     "system",
@@ -108,11 +108,12 @@ pub struct Figure {
     pub key: Key,
     /// Whether the value is exact, approximate, or only a bound.
     pub relation: Relation,
-    /// The value, in `unit`; finite and not 0.
+    /// The value, in `unit`; finite and above 0.
     pub value: f64,
-    /// Maximum rounding error (half of the last printed digit), in `unit`; None if the file does not state it.
+    /// Maximum rounding error as stated in the file (half of the last printed digit), in `unit`; None if not stated.
     pub resolution: Option<f64>,
-    /// Half of the last significant digit as printed, in `unit`; the default for `resolution`.
+    /// Half of the last significant digit of the printed value, in `unit`. Serves as the rounding error if `resolution`
+    /// is None.
     pub half_digit: f64,
     /// Unit of the value and the resolution.
     pub unit: Unit,

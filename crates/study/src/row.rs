@@ -11,9 +11,10 @@ pub struct Row {
     pub ours: Option<f64>,
     /// Relative standard error of the simulated value; None if unknown.
     pub standard_error: Option<f64>,
-    /// Whether all cells of the row were steady or stationary; None if any was not tested.
+    /// Whether all cells of the row were in the steady state or, if they represent longer runs, stationary. None if a
+    /// cell was not tested.
     pub steady: Option<bool>,
-    /// Error of the simulated value; None if no value was published.
+    /// Error of the simulated value; None if there is no simulated or no published value.
     pub score: Option<Score>,
     /// Whether the published value is excluded from the error statistics, for example because it can't be right.
     pub flagged: bool,
@@ -31,14 +32,15 @@ pub struct Null {
     pub score: Option<Score>,
 }
 
-/// Model that is closer to the published value. Differences within the rounding interval of that value don't count.
+/// Model that is closer to the published value. A deviation within the rounding interval of that value counts as 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearer {
-    /// The simulated value is closer to the published one than the null model's prediction is.
+    /// The simulated value is closer to the published value than the prediction of the null model is.
     Ours,
     /// The null model (a prediction without a device model) is closer to the published value than the simulation is.
     Null,
-    /// Both models are equally close to the published value, mostly because both are within its rounding interval.
+    /// The simulation and the null model are equally close to the published value, mostly because both are within its
+    /// rounding interval.
     Equal,
 }
 
@@ -65,7 +67,8 @@ impl Row {
         }
     }
 
-    /// Model that is closer to the published value; None if either has no value, or if the published value is flagged.
+    /// Model that is closer to the published value. None if one of the three values is missing, or if the published
+    /// value is flagged.
     pub fn nearer(&self) -> Option<Nearer> {
         let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
         (!self.flagged).then_some(match ours.total_cmp(&null) {

@@ -1,19 +1,18 @@
 //! Scores simulated values by their distance from the published ones.
 //!
 //! The score has two parts: the plain relative error, and the part of this error outside the published interval. The
-//! interval is the rounding interval (43 500 to 44 500 for a value printed as 44 000) or, for a published bound, a
-//! tenth beyond the bound on its valid side.
+//! published interval is the rounding interval, such as 43 500 to 44 500 for a value printed as 44 000. If the
+//! published value is a bound, the interval extends by a tenth of the bound on the side that satisfies the bound.
 
 use crate::published::{Figure, Relation};
 
-/// Distance of a simulated value from the published one, as a fraction of the published value; positive if
-/// the simulated value is larger.
+/// Errors of a simulated value, as fractions of the published value; positive if the simulated value is larger.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     /// Difference between the simulated and the published value, as a fraction of the published value.
     pub error: f64,
-    /// Part of the relative error outside the interval of the true value: the rounding interval or, for a published
-    /// bound, up to a tenth beyond the bound on the valid side.
+    /// Part of `error` that exceeds the rounding of the published value. If the published value is a bound, satisfying
+    /// it by up to a tenth is no error.
     pub outside: f64,
 }
 

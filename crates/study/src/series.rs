@@ -48,7 +48,7 @@ pub struct Series {
     pub metric: Metric,
     /// Axis along which the points lie.
     pub axis: Axis,
-    /// Common properties of all points of the line, as text.
+    /// Properties that all points of the line have in common, as text.
     pub label: String,
     /// Position of each point on the axis.
     pub x: Vec<f64>,
@@ -56,7 +56,7 @@ pub struct Series {
     pub rows: Vec<usize>,
 }
 
-/// All lines of the study's charts, in the order of its tables and figures, and then of the metrics.
+/// All lines of the study's charts, sorted by table or figure, and then by metric.
 pub fn series(study: &Study) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for (panel, of_panel) in study.panels.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The table of errors by strata, for the terminal and the page.
+//! Builds the table of errors by stratum (group of comparable rows), for the terminal and the page.
 
 use crate::error_strata::Stratum;
 use iodyno_page::{Cell, Column, Row, Table, Tone};

@@ -1,5 +1,5 @@
-//! A study: systems, workloads, tables and figures of a paper (panels), and the published values for comparison.
-//! [`load`] reads the study file and all files that it names, and creates a row for each value to simulate.
+//! A study of a paper: its systems, its workloads, its tables and figures (panels), and its published values. [`load`]
+//! reads the study file and all files that it names, and creates a row for each value to simulate.
 
 use crate::assign_provenance;
 use crate::cell::CellKey;
@@ -27,14 +27,14 @@ pub struct Study {
     pub name: String,
     /// Title of the paper.
     pub title: String,
-    /// Publisher of the paper, and year.
+    /// Publisher and year of the paper.
     pub source: String,
     /// Whether cells are measured in rounds, until the steady state of SNIA's specification.
     pub in_rounds: bool,
-    /// Systems that the paper tests, then the baselines (null models): some of these systems with other descriptions
-    /// of their devices.
+    /// Systems that the paper tests, and after them the baselines (null models). A baseline is one of these systems
+    /// with another description of its devices.
     pub systems: Vec<Bench>,
-    /// Workloads to which the study's tables and figures can refer.
+    /// Workloads that the study file defines, for use in its tables and figures.
     pub workloads: Vec<Workload>,
     /// Data-sheet rates of single devices, for the null model (a prediction without a device model).
     pub members: Vec<MemberRates>,
@@ -84,7 +84,7 @@ impl Study {
     }
 }
 
-/// Reads a study, by its name in the catalog or by a path, and all files that it names.
+/// Reads a study, by its name in the catalog or by a path. Also reads all files that the study names.
 ///
 /// # Errors
 /// The name is unknown; or the study, its published values, a device or a server has an error, whose position the

@@ -33,17 +33,17 @@ pub struct Bench {
     /// A volume in the syntax of a target name, without the number of volumes, such as `raid5(hdd*8)` in
     /// `model:raid5(hdd*8)*2`.
     pub volume: String,
-    /// Number of devices in tables and figures that do not vary it; in a sizing table, the maximum that can be
-    /// attached.
+    /// Number of devices in tables and figures that have no axis for this number; in a sizing table, the maximum number
+    /// of devices that can be attached.
     pub devices: Option<u32>,
-    /// Number of outstanding operations per volume in tables and figures that do not vary it.
+    /// Outstanding operations per volume in tables and figures that have no axis for the depth.
     pub depth: Option<u32>,
     /// Bandwidth of the links between host and devices, bytes/s; None if unknown.
     pub link_bytes_per_s: Option<f64>,
     /// Minimum warm-up for workloads with writes, ns: the time over which earlier writes affect the results.
     pub ramp_ns: u64,
-    /// Index in `Study::systems` of a system with another description of the same device. Its simulated values are the
-    /// baseline (null model) for this system; None without such a system.
+    /// Index in `Study::systems` of a system with another description of the same device. The simulated values of that
+    /// system are the baseline (null model) for this one; None if there is no such system.
     pub competitor: Option<usize>,
     /// Whether the system appears only in tables and figures that name it explicitly.
     pub only_named: bool,
@@ -77,10 +77,10 @@ impl MemberRates {
     }
 }
 
-/// A model parameter, and the device or server that has it.
+/// A parameter of a model, and the device or server to which it belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
-    /// Name of the device or server with the parameter.
+    /// Name of the device or server to which the parameter belongs.
     pub of: String,
     pub parameter: Parameter,
 }
@@ -96,9 +96,9 @@ impl Bench {
         self.array.map_or(1, |array| array.members)
     }
 
-    /// Builds the server with `devices` devices. Each is preconditioned by writing the fraction `fill` of its capacity
-    /// in the pattern `written`, and reduced to one `scale`-th of its capacity. `appends`: writes to a zoned device are
-    /// appends.
+    /// Builds the server with `devices` devices. Each device is preconditioned: the fraction `fill` of its capacity is
+    /// written in the pattern `written`. `scale` divides the capacity of flash devices. `appends`: writes to a zoned
+    /// device are appends. Both have no effect on devices in arrays or behind RAID adapters.
     ///
     /// # Errors
     /// The number of devices breaks a population rule of the server, which the message names.

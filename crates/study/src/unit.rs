@@ -90,7 +90,7 @@ impl Unit {
         }
     }
 
-    /// Size of one unit in the base unit of its dimension: 1/s, bytes/s, ns or a bare number.
+    /// Factor that converts a value in this unit to the base unit of its dimension: 1/s, bytes/s, ns or a bare number.
     pub const fn scale(self) -> f64 {
         match self {
             Self::PerSecond | Self::Nanoseconds | Self::Ratio | Self::One => 1.0,

@@ -17,16 +17,16 @@ pub struct Workload {
     pub name: String,
     /// Catalog workload that this one extends; None: generated from `read` and `random`.
     pub like: Option<Spec>,
-    /// Size of one operation in tables and figures that do not vary it, bytes.
+    /// Bytes per operation in tables and figures that have no axis for the block size.
     pub block_bytes: Option<u32>,
-    /// Number of outstanding operations per volume in tables and figures that do not vary it. Overrides the system's
-    /// default.
+    /// Outstanding operations per volume in tables and figures that have no axis for the depth. Overrides the value of
+    /// the system.
     pub depth: Option<u32>,
-    /// Number of threads per device in tables and figures that do not vary it; None: one.
+    /// Number of threads per device in tables and figures that have no axis for threads; None: one thread.
     pub threads: Option<u32>,
     /// Number of files that the workload accesses; None: it accesses the volume directly.
     pub files: Option<u32>,
-    /// Used fraction of the volume in tables and figures that do not vary it.
+    /// Used fraction of the volume in tables and figures that have no axis for this fraction.
     pub fill: Percent,
     /// Fraction of operations that are reads, 0 to 1.
     pub read: f64,
@@ -38,19 +38,19 @@ pub struct Workload {
     pub long_ops: u64,
     /// Maximum number of measured bytes per cell.
     pub bytes_max: u64,
-    /// Size of the range at the start of the volume that the workload accesses, bytes; None: the whole volume.
+    /// Length of the range that the workload accesses, from the start of the volume, bytes; None: the whole volume.
     pub within_bytes: Option<u64>,
     /// Offered rate of an open loop with equal intervals, operations per second per volume; None: closed loop.
     pub rate_iops: Option<f64>,
     /// Size of a message, bytes; an operation contains as many whole messages as fit. None: the workload has no
     /// messages.
     pub message_bytes: Option<u32>,
-    /// Index in `Study::workloads` of the workload that runs at the same time; None if this one runs alone.
+    /// Index in `Study::workloads` of a workload that runs simultaneously; None if this one runs alone.
     pub beside: Option<usize>,
     /// Kind of operation whose latency percentiles are reported; None: all kinds together.
     pub percentiles: Option<OpKind>,
-    /// Workload whose published value, times the factor, is the null model's prediction (a prediction without a device
-    /// model) for this workload; None: the rules of the module `null` apply.
+    /// Name of another workload, and a factor. The null model (a prediction without a device model) predicts the
+    /// published value of that workload times the factor. None: the rules in the module `null` apply.
     pub null: Option<(String, f64)>,
     /// Number of times that the workload overwrites the capacity of flash devices before the cell, outside simulated
     /// time.
@@ -59,7 +59,7 @@ pub struct Workload {
     pub scale: u32,
     /// Whether writes to a zoned device are appends.
     pub appends: bool,
-    /// Warm-up before the measurement, ns. A longer warm-up of the system takes precedence.
+    /// Warm-up before the measurement, ns. If the system requires a longer warm-up, that one applies.
     pub ramp_ns: u64,
 }
 
@@ -71,10 +71,10 @@ pub struct Wanted {
     /// Index in `Study::panels`; None for a row outside the paper's tables and figures (an input, or a value in the
     /// text).
     pub panel: Option<usize>,
-    /// Metric of the row; None for a row outside the paper's tables and figures.
+    /// Metric of the row; None for a row outside the paper's tables and figures (an input, or a value in the text).
     pub metric: Option<Metric>,
-    /// Position on the axes of the paper's table or figure; None for a row outside them. The depth is meaningless if
-    /// the metric aggregates over all depths.
+    /// System, workload and axis values of the row; None for a row outside the paper's tables and figures. The depth is
+    /// meaningless if the metric has one value for all depths.
     pub at: Option<CellKey>,
     /// Computation of the value from the results of cells.
     pub recipe: Recipe,

@@ -1,4 +1,4 @@
-//! Blank check: does a target hold only blank space and content that iodyno itself wrote and can prove?
+//! Blank check: finds out whether a target holds data other than blank space and iodyno's own content.
 //!
 //! A sector is blank if it is all zeroes, or all ones as in erased flash. A sector is iodyno's own if it begins with
 //! one of these:
@@ -11,8 +11,8 @@
 //!
 //! A small target is read whole. A larger one is sampled: both ends, the usual offsets of backup superblocks, and
 //! random windows of 64 KiB, one in each of N equal parts of the range. If time allows, further passes read other
-//! windows. A contiguous run of data over at least two parts is always found. If a share *f* of all 64 KiB windows
-//! holds data, *n* windows miss it with a probability of (1 − f)ⁿ.
+//! windows. Contiguous data that covers at least two parts is always found. If a share *f* of all 64 KiB windows holds
+//! data, *n* windows miss it with a probability of (1 − f)ⁿ.
 
 use std::fmt::Write as _;
 use std::io;
@@ -100,16 +100,16 @@ impl Depth {
         Self { parts: 32, passes: 1, enough: Duration::ZERO, at_most: Duration::from_secs(4) };
 }
 
-/// Result of sampling a target's content for data of iodyno and of others.
+/// Result of reading a target, wholly or in samples, to find data that iodyno did not write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
     /// Total bytes read from the target.
     pub looked_bytes: u64,
     /// Number of contiguous ranges read.
     pub places: u64,
-    /// Number of ranges read that hold content written by iodyno, and otherwise only blank space.
+    /// Number of ranges that hold content written by iodyno and nothing else except blank space.
     pub own: u64,
-    /// Number of ranges read that hold foreign data (neither blank nor written by iodyno).
+    /// Number of ranges that hold foreign data (neither blank nor written by iodyno).
     pub foreign: u64,
     /// Foreign data (neither blank nor written by iodyno) at the lowest offset; `None` if there was none.
     pub first_foreign: Option<Foreign>,
@@ -117,7 +117,7 @@ pub struct Sampled {
     pub whole: bool,
 }
 
-/// First bytes and offset of data that is neither blank nor iodyno's.
+/// Foreign data (neither blank nor written by iodyno): its offset and first bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreign {
     /// Offset of the foreign data in the target, bytes.
@@ -136,7 +136,8 @@ impl Sampled {
         }
     }
 
-    /// Describes the data that iodyno did not write, as a sentence without its full stop. `None` if there was none.
+    /// Describes the data that iodyno did not write, as a sentence without its full stop. `None` if all data is
+    /// iodyno's or blank.
     pub fn findings(&self) -> Option<String> {
         let first = self.first_foreign.as_ref()?;
         let mut text = format!(

@@ -134,8 +134,8 @@ impl DeviceState {
             .collect()
     }
 
-    /// Interrupts since an earlier reading, and the fraction (0 to 1) of them on the busiest processor. `None` if there
-    /// were none or they are unknown.
+    /// Number of interrupts since an earlier reading, and the fraction (0 to 1) that the busiest processor handled.
+    /// `None` if there were no interrupts or their number is unknown.
     pub fn interrupts_since(&self, before: &Self) -> Option<(u64, f64)> {
         if self.interrupts.is_empty() || self.interrupts.len() != before.interrupts.len() {
             return None;
@@ -192,7 +192,7 @@ fn interrupts_of(text: &str, names: &[String]) -> Vec<u64> {
     sums
 }
 
-/// RAID sets below or above the target that are being checked or rebuilt, each with its action: `md0:
+/// RAID sets below or above the target that are being checked or rebuilt, each with the action in progress: `md0:
 /// resync`.
 pub fn raid_at_work(root: &SysRoot, inspection: &Inspection) -> Vec<String> {
     let devices = inspection.device.iter().chain(&inspection.physical);

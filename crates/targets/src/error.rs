@@ -44,7 +44,7 @@ pub enum RefusalCode {
     /// The target could not be read, so its content is unknown.
     UnknownContent,
     /// The target contains data that iodyno did not write. An NBD export is refused even if it contains only iodyno's
-    /// own data, since another client may use them.
+    /// own data, since another client may use this data.
     HoldsData,
     /// A purge erases the whole target, so `--destroy` must name the target even if it seems empty.
     Purge,
@@ -84,14 +84,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a target was refused, and the names with which `--destroy` could have lifted the refusals.
+/// Why a target was refused, and names of the target with which `--destroy` would lift the refusals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedTarget {
     pub target: String,
     /// Every reason, the gravest first.
     pub refusals: Vec<Refusal>,
-    /// Names of the target, of which `--destroy` could give any one: kernel name, path, serial number. Empty when at
-    /// least one of the refusals can't be lifted.
+    /// Names of the target: kernel name, path, serial number. Any one of them, given with `--destroy`, lifts the
+    /// refusals. Empty if at least one refusal can't be lifted.
     pub confirmed_by: Vec<String>,
     /// Names that the user gave with `--destroy`; none of them is a name of this target.
     pub given: Vec<String>,
@@ -130,7 +130,7 @@ impl fmt::Display for RefusedTarget {
     }
 }
 
-/// Reason why a target could not be named, inspected, opened, or written before measurement.
+/// Reason why a target could not be named, inspected, opened, or filled with its initial content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// A target's name is malformed.
@@ -230,7 +230,7 @@ pub enum TargetError {
         /// Remedy, as a sentence.
         help: String,
     },
-    /// Between inspection and opening, the target's name was given to another file or device.
+    /// Between inspection and opening, another file or device took over the target's name.
     #[error(
         "{path}: {problem} while it was being opened; nothing was written\n  \
          help: run `iodyno check` on the target, then try again"

@@ -1,9 +1,9 @@
 //! Decides whether a target may be written, and collects every reason why not.
 //!
-//! A block device is refused if it is in use or holds data. The same applies to its partitions, its whole disk, and all
-//! devices built on these. A file is refused if iodyno did not create it. Only the target's own name lifts a refusal
-//! ([`Confirm`]). Some refusals can't be lifted: the system disk, mounted file systems, active swap space, devices held
-//! exclusively, and targets that can't be written at all.
+//! A block device is refused if it is in use or holds data, or if one of its partitions, its whole disk, or a device
+//! built on any of these is in use. A file is refused if it is in use or iodyno did not create it. A refusal is lifted
+//! only if the user gives the target's own name ([`Confirm`]). Some refusals can't be lifted: the system disk, mounted
+//! file systems, active swap space, devices held exclusively, and targets that can't be written at all.
 //!
 //! The content of a device, or of a file that iodyno made, is judged by its signatures and by samples
 //! ([`blank`](crate::blank)). Only blank space and content that iodyno itself wrote may be overwritten.
@@ -97,7 +97,7 @@ pub fn confirm(
     })))
 }
 
-/// Drops the refusals caused by a message log on the target, for a server that will continue this log.
+/// Drops the refusals that a message log on the target causes. A server calls this if it will continue that log.
 /// Refusals for other content remain.
 pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec<Refusal> {
     let Some(content) = &inspection.content else { return refusals };

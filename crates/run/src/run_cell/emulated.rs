@@ -1,5 +1,5 @@
-//! Measures a cell on an emulated system, in virtual or real time. In virtual time, the machine is either new or
-//! carried over from earlier cells.
+//! Measures a cell on an emulated system, in virtual or real time. In virtual time, a cell either starts with a new
+//! system or continues with the system of earlier cells.
 
 use super::{Load, loads, planned, record_evidence};
 use crate::Emulated;

@@ -1,5 +1,5 @@
 //! Runs a cell on real targets or on this process's memory. Records the conditions of the machine before and after the
-//! cell, calibrates the load generator, and collects the evidence that only real targets have.
+//! cell, calibrates the load generator, and collects facts that only real targets have, such as I/O by other programs.
 
 use super::{Load, loads, planned, record_evidence};
 use crate::foreign_activity::{Surroundings, ram_bytes};

@@ -1,4 +1,4 @@
-//! Plain memory with faults at its interface.
+//! Plain memory into whose requests and replies faults can be injected.
 
 use crate::interface::{Disk, Interface};
 use iodyno_live::frontend::nbd::operation;

@@ -1,5 +1,6 @@
-//! Cache of the last transport measurement, in `iodyno/transport.json` in the user's cache folder. It is valid for an
-//! hour, for the same program, processors and boot. On errors the latency is measured again.
+//! Keeps the last measurement of transport time, in `iodyno/transport.json` in the user's cache folder. It is valid for
+//! an hour, and only for the same program, number of processors and boot. If the file can't be read, the time is
+//! measured again.
 
 use iodyno_catalog::input::read_regular_text;
 use iodyno_live::transport::{TRANSPORT_MAX_NS, Transport};

@@ -13,7 +13,7 @@ use iodyno_units::human;
 use iodyno_units::text::for_shell;
 use serde_json::{Value, json};
 
-/// Formats the recommended volumes, and the classes that do not fit, as text.
+/// Formats the result as text: the recommended volumes, and the classes that are unsuitable.
 pub fn show(answer: &CloudSizing, style: Style) -> String {
     let mut text = Lines::new(style);
     text.heading(&demand_in_words(answer), EMULATED);

@@ -1,4 +1,5 @@
-//! The load that a demand puts on rate limits, as a formula, and the conditions of a search. Does no I/O.
+//! Computes the load that a demand puts on rate limits, and checks whether volumes meet the conditions of a search.
+//! Does no I/O.
 
 use crate::demand::Demand;
 use iodyno_emulate::spec::{CloudVolume, Counted, Limit, LimitOf};
@@ -15,7 +16,7 @@ struct Stream {
     iops: f64,
 }
 
-/// Operations and bytes per second of a demand, for comparison with rate limits of volumes.
+/// Load of a demand in operations and bytes per second, to be compared with the rate limits of volumes.
 #[derive(Clone, Debug)]
 pub struct Load {
     streams: Vec<Stream>,
@@ -85,8 +86,8 @@ impl Load {
         limits.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// Time until full burst credits run out if the load is spread over `volumes` equal volumes, s; infinite if they
-    /// never do.
+    /// Time until burst credits run out, s, if they are full at the start and the load is spread over `volumes` equal
+    /// volumes. Infinite if they never run out.
     pub fn burst_s(&self, limits: &[Limit], volumes: u32) -> f64 {
         let of = |limit: &Limit| {
             let credits = limit.credits.as_ref()?;
@@ -114,7 +115,7 @@ impl Load {
         if all > 0.0 { within / all } else { 1.0 }
     }
 
-    /// Whether an idle volume, whose rate limits do not matter, meets all latency limits of a demand.
+    /// Whether the latency of the volume, while no rate limit delays it, meets all latency limits of the demand.
     pub fn is_in_time(&self, volume: &CloudVolume, demand: &Demand) -> bool {
         let holds =
             |limit: crate::Limit| self.within(volume, limit.of, limit.ns) >= limit.tail.quantile();

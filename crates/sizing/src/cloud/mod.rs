@@ -1,5 +1,5 @@
-//! Finds the cheapest cloud volumes that meet a demand, by a formula of their rate limits, and confirms them by
-//! simulation.
+//! Finds the cheapest cloud volumes that meet a demand: compares the demand with the volumes' rate limits, then
+//! confirms the result by simulation.
 //!
 //! | module | task |
 //! |---|---|
@@ -77,8 +77,8 @@ impl Offer {
         of_volumes.max(load.utilisation(self.shared(), 1, false))
     }
 
-    /// Time until the first of the burst credits of the volumes and of the instance, full at the start, runs out under a
-    /// load, s; infinite if none does.
+    /// Time until the first burst credits of the volumes or of the instance run out under a load, s, if all are full at
+    /// the start; infinite if none run out.
     pub fn burst_s(&self, load: &Load) -> f64 {
         let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
         of_volumes.min(load.burst_s(self.shared(), 1))
@@ -89,7 +89,8 @@ impl Offer {
         self.volumes.limits.iter().chain(self.shared()).any(|limit| limit.credits.is_some())
     }
 
-    /// Name of the emulated target with these volumes. With `long_run`, the volumes start without burst credits.
+    /// Name of the emulated target that consists of these volumes. With `long_run`, the volumes start without burst
+    /// credits.
     pub fn target(&self, long_run: bool) -> String {
         let credits = (long_run && self.has_credits()).then_some(StartCredits::LastFor(0));
         let Volumes { class, count, options, .. } = &self.volumes;
@@ -111,8 +112,8 @@ impl Offer {
 pub struct Found {
     /// The volumes, and the instance to which they are attached.
     pub offer: Offer,
-    /// Result of simulating the demand without burst credits; `None`: not simulated, because the volumes cost more
-    /// than the recommended ones.
+    /// Result of simulating the demand, where the volumes start without burst credits. `None`: not simulated, because
+    /// the volumes cost more than the recommended ones.
     pub measured: Option<Measured>,
 }
 
@@ -121,10 +122,10 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// No size and rates that have a price meet the demand, by formula and in simulation, even with [`VOLUMES_MAX`]
-    /// volumes.
+    /// Even the limits of [`VOLUMES_MAX`] volumes are too low, by the formula or in the simulation, or sufficient
+    /// volumes have no price.
     Limits,
-    /// No instance has sufficient limits and can attach all volumes.
+    /// No instance can attach all volumes and has sufficient limits.
     Instance,
     /// The price file has no price for the class.
     Price,
@@ -143,23 +144,25 @@ pub struct CloudSizing {
     pub as_of: String,
     /// Operations and bytes per second of the demand, for comparison with rate limits.
     pub load: Load,
-    /// The cheapest sufficient volumes of each class, cheapest first. Only the first are confirmed by simulation.
+    /// The cheapest sufficient volumes of each class, sorted by price. Only the first entry is confirmed by simulation.
     pub found: Vec<Found>,
-    /// Cheaper volumes that meet the demand only while their burst credits last, and the time until these run out, s.
+    /// Volumes that cost less than those in `found`, but meet the demand only until their burst credits run out; each
+    /// with the time until then, s.
     pub by_credits_alone: Vec<(Offer, f64)>,
-    /// Names of the classes without sufficient volumes, with the reason.
+    /// Names of the classes that have no sufficient volumes, each with the reason.
     pub unfit: Vec<(String, Unfit)>,
-    /// Number of simulations.
+    /// Number of simulations that the search ran.
     pub cells: usize,
 }
 
 /// Finds the cheapest volumes of a provider that meet a demand. `instance` names the system file of the instance to
-/// which they are attached. `None`: the cheapest instance in the price file, or no instance if the file has none.
+/// which the volumes are attached. `None`: the cheapest instance in the price file, or no instance if the file has
+/// none.
 ///
 /// # Errors
 ///
-/// A class has no rules, an instance has no limits, the workload does not fit, the provider has no prices, or the
-/// search is interrupted.
+/// The price file has no volumes of the provider, or names something that is not a class of cloud volumes; an instance
+/// has no limits; the workload does not fit the volumes; or the search is interrupted.
 pub fn size_cloud(
     demand: Demand,
     cloud: &str,

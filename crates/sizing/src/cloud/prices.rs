@@ -213,15 +213,16 @@ impl VolumePrice {
     }
 
     /// Monthly price of on-demand bursting at a constant load; `None` if the price file has none. `over_iops` and
-    /// `over_bytes_per_s` are the load beyond the volume's rates without bursting. Azure bills either operations or
-    /// bytes counted as operations, whichever are more ("Managed disk bursting", billing).
+    /// `over_bytes_per_s` are the load beyond the volume's rates without bursting. Azure counts bytes in operations of
+    /// 256 KiB, and bills the larger of the two numbers of operations ("Managed disk bursting", billing).
     pub fn of_on_demand(&self, over_iops: f64, over_bytes_per_s: f64) -> Option<f64> {
         let of = self.on_demand?;
         let ops_per_s = over_iops.max(over_bytes_per_s / 1e6 * BURST_OPS_PER_MB).max(0.0);
         Some(of.fixed + of.each_10k * ops_per_s * MONTH_S / 10_000.0)
     }
 
-    /// Monthly price of a volume without on-demand bursting; `None` if the price file has none for its size.
+    /// Monthly price of a volume without on-demand bursting; `None` if the price file has no price for a volume of its
+    /// size.
     pub fn of(&self, class: &VolumeClass, size_bytes: u64, options: &VolumeOptions) -> Option<f64> {
         let by_size = match self.by_size.as_slice() {
             [] => 0.0,

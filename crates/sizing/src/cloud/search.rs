@@ -1,4 +1,4 @@
-//! Finds the cheapest volumes of a class that meet a demand, by a formula of their rate limits. Pure.
+//! Finds the cheapest volumes of a class whose rate limits suffice for a demand. Does no I/O and no simulation.
 //!
 //! Limits and price grow with the size and with the provisioned rates. The cheapest volume therefore has the smallest
 //! sufficient size, then the fewest IOPS, then the lowest throughput. With on-demand bursting a larger size may be
@@ -16,7 +16,7 @@ use iodyno_units::VolumeOptions;
 /// Maximum number of striped volumes.
 pub const VOLUMES_MAX: u32 = 16;
 
-/// One volume of a class, or several equal ones that are striped.
+/// One volume, or several equal volumes of one class that are striped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volumes {
     /// Name of the class in the catalog.
@@ -30,7 +30,7 @@ pub struct Volumes {
     pub limits: Vec<Limit>,
     /// Monthly price of all volumes, including `on_demand_price`.
     pub price: f64,
-    /// Monthly price of on-demand bursting of all volumes at a constant load; 0 without such bursting.
+    /// Part of `price` for on-demand bursting at a constant load; 0 without on-demand bursting.
     pub on_demand_price: f64,
 }
 

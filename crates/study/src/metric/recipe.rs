@@ -13,16 +13,17 @@ pub enum Recipe {
     Figure(CellFigure, CellKey),
     /// Messages per second in one cell: its rate times this number of messages per operation.
     Messages(u32, CellKey),
-    /// Smallest number of threads among the cells that reach this fraction of the highest rate.
+    /// Smallest number of threads of those cells whose rate is at least this fraction of the highest rate.
     FewestThreads(f64, Vec<CellKey>),
     /// Highest rate among the cells.
     MaxIops(Vec<CellKey>),
     /// The first value divided by the second.
     Ratio(Box<Recipe>, Box<Recipe>),
-    /// A latency (ns) times a rate (1/s), which is the number of outstanding operations by Little's law.
+    /// Number of outstanding operations by Little's law: the first value (a latency in ns) times the second (a rate in
+    /// 1/s).
     Little(Box<Recipe>, Box<Recipe>),
-    /// Depth at which the rate first reaches this fraction of its maximum, by linear interpolation between the
-    /// cells, which are in ascending order of depth.
+    /// Queue depth at which the rate first reaches this fraction of its maximum. The cells are in ascending order of
+    /// depth; between them, the rate is interpolated linearly.
     DepthReached(f64, Vec<CellKey>),
     /// A property of the optimum operating point.
     AtOptimum(AtOptimum, Optimum),
@@ -32,18 +33,19 @@ pub enum Recipe {
     Highest(Vec<Recipe>),
     /// Arithmetic mean of several values; no value if any is missing.
     Mean(Vec<Recipe>),
-    /// Number of devices at which a system saturates. It is the rate of the second cell (the saturated system) divided
-    /// by the rate per device of the first, but at most the number of devices in the second cell.
+    /// Number of devices that saturate a system: the rate of the second cell, divided by the rate per device of the
+    /// first cell. The second cell loads all devices of the system, and their number is the upper bound of the result.
     Saturation(CellKey, CellKey),
     /// A constant that the model takes from the paper.
     Given(f64),
 }
 
-/// Rule for the optimum operating point: the fewest outstanding operations with a mean latency of at most
-/// [`Self::ceiling_ns`] and at least 98 % of the highest rate.
+/// Rule that selects the optimum operating point. Only cells with a mean latency of at most [`Self::ceiling_ns`] count.
+/// Of those with at least 98 % of the highest rate among them, the cell with the fewest outstanding operations is the
+/// optimum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Optimum {
-    /// Candidates for the optimum.
+    /// Cells among which the optimum is chosen.
     pub cells: Vec<CellKey>,
     /// Maximum accepted mean latency, ns.
     pub ceiling_ns: u64,
@@ -52,7 +54,7 @@ pub struct Optimum {
 /// A property of the optimum operating point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AtOptimum {
-    /// A quantity at the optimum, measured by a longer cell ([`CellKey::long`]).
+    /// A quantity at the optimum. A separate, longer cell ([`CellKey::long`]) measures it.
     Of(Quantity),
     /// Total number of outstanding operations at the optimum.
     Oio,
@@ -83,7 +85,7 @@ impl Optimum {
         *found.or_else(|| self.cells.iter().min_by(fewest)).expect("there are points")
     }
 
-    /// Key of the cell that measures the optimum with `long` set ([`CellKey`]).
+    /// Key of the long cell ([`CellKey::long`]) that measures the optimum more precisely.
     pub fn long(&self, taken: &BTreeMap<CellKey, Taken>) -> CellKey {
         CellKey { long: true, ..self.find(taken) }
     }
@@ -108,7 +110,7 @@ impl Recipe {
         }
     }
 
-    /// Returns this recipe with each of its cells moved to the system with the given index.
+    /// Returns this recipe with all of its cells on the system that has this index in `Study::systems`.
     #[must_use]
     pub fn on_system(self, system: usize) -> Self {
         let on = |cell: CellKey| CellKey { system, ..cell };
@@ -135,7 +137,7 @@ impl Recipe {
         }
     }
 
-    /// Cells with `long` set ([`CellKey`]) that measure the optimum operating points of this recipe. `taken` holds the
+    /// Long cells ([`CellKey::long`]) that measure the optimum operating points of this recipe. `taken` holds the
     /// results of [`Self::cells`].
     pub fn long_cells(&self, taken: &BTreeMap<CellKey, Taken>) -> Vec<CellKey> {
         match self {

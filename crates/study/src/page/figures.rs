@@ -1,4 +1,5 @@
-//! Charts of a study: simulated values as lines, published values as rings, and measured values drawn over both.
+//! Charts of a study. Lines show simulated values, rings show published values, and values measured on a real device
+//! are drawn on top.
 
 use super::{Measured, Overlay, quantity};
 use crate::error_strata::Spread;

@@ -1,5 +1,5 @@
-//! Converts a study to a document: each table and figure of the paper with the simulated values next to it, colours by
-//! error, and optionally measurements of a real device as an overlay.
+//! Converts a study to a document that contains each table and figure of the paper. Simulated values stand next to the
+//! published ones, and colours show their errors. Measurements of a real device can be drawn as an overlay.
 
 mod boxes;
 mod figures;
@@ -23,7 +23,7 @@ use iodyno_units::human;
 pub struct Overlay {
     /// Name in legends: the measured run and its target.
     pub name: String,
-    /// Conditions and results of the measured cells.
+    /// Measured cells, with their conditions and results.
     pub cells: Vec<Measured>,
 }
 

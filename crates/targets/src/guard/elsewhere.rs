@@ -2,7 +2,8 @@
 //! exclusive. Writers are found in `/proc/PID/fd`, as far as this user may read it, because a process that opened the
 //! device without `O_EXCL`, such as a virtual machine, does not cause `EBUSY`.
 //!
-//! A successful exclusive open is closed again immediately; the lasting claim is made when the target is opened.
+//! An exclusive open that succeeds is only a test, and is closed again at once. The target is claimed for the run when
+//! it is opened for measurement.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

@@ -2,7 +2,8 @@
 //!
 //! A write may go to a device that looks empty; a purge also erases data of unknown kinds, and on some devices data
 //! outside the named range. So a device or an export must be named for a purge, whatever it holds. A target that is
-//! mounted or held open is never erased: unmounting is easy, so no name lifts that refusal.
+//! mounted or held open is never erased: the user must unmount or close it first, since `--destroy` does not lift this
+//! refusal.
 
 use crate::error::{Refusal, RefusalCode, RefusedTarget, TargetError};
 use crate::guard::{Confirm, confirm, shown};

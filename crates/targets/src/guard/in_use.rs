@@ -1,9 +1,10 @@
 //! Present users of a target: mounts in all namespaces, swap space, layers, exclusive holders and writers. The search
-//! covers the target, everything that shares data with it, and what lies beneath loop devices.
+//! covers the target, everything that shares data with it, and the files and devices that store the data of loop
+//! devices.
 //!
 //! Mounts are found in two ways: in the mount tables of all processes, and by the kernel's exclusive hold on the device
-//! of a mounted file system. The second way also finds mounts in a namespace without a process (kept by a file, or by
-//! another thread).
+//! of a mounted file system. The second way also finds mounts in a namespace that has no process because only a bind
+//! mount or a single thread keeps it.
 
 use std::collections::BTreeSet;
 use std::fs;

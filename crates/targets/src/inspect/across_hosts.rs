@@ -53,8 +53,8 @@ impl FileSystem {
 }
 
 impl Inspection {
-    /// Location of the target's file. An existing file: its path, and `None`. A file yet to be created: the path of its
-    /// folder, and the file's name. `None` for a target without a path.
+    /// Location of the target's file. For an existing file: its path, and `None`. For a file yet to be created: the
+    /// path of its folder, and the file's name. `None` for a target without a path.
     pub fn place(&self) -> Option<(&Path, Option<&str>)> {
         let path = Path::new(self.canonical_path.as_ref().or(self.path.as_ref())?);
         if self.exists {
@@ -65,8 +65,8 @@ impl Inspection {
     }
 }
 
-/// Identity of a file as one host sees it, on a file system that several hosts can mount. For a file yet to
-/// be created, identity of its folder.
+/// Identity of a file as one host sees it, on a file system that several hosts can mount. If the file is yet to be
+/// created, the identity of its folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileAcrossHosts {
     fs_type: String,

@@ -18,7 +18,7 @@ pub struct PcieLink {
     pub address: String,
     /// Present speed, such as `16.0 GT/s PCIe`.
     pub current_speed: Option<String>,
-    /// Highest speed of the link that the device supports, such as `16.0 GT/s PCIe`.
+    /// Highest link speed that the device supports, such as `16.0 GT/s PCIe`.
     pub max_speed: Option<String>,
     /// Present number of lanes.
     pub current_width: Option<u64>,
@@ -168,7 +168,7 @@ pub struct BlockDevice {
     pub serial: Option<String>,
     /// World-wide identifier, such as `eui.0025385b71b01234` or `naa.5000c500a1b2c3d4`.
     pub wwid: Option<String>,
-    /// Identity of this device, partition or volume that survives a reboot; `None` if there is none.
+    /// Identity that survives a reboot, unlike the kernel name. `None` if the device has none.
     pub lasting_id: Option<String>,
     /// Firmware revision, as the device reports it.
     pub firmware: Option<String>,
@@ -206,7 +206,7 @@ pub struct BlockDevice {
     pub io_poll: Option<bool>,
     /// Target latency of write-back throttling, µs; 0 means off.
     pub wbt_lat_usec: Option<u64>,
-    /// Volatile write cache as the kernel treats it: `write back` or `write through`.
+    /// How the kernel treats the device's write cache: `write back` (volatile, flushes are needed) or `write through`.
     pub write_cache: Option<String>,
     /// True if the kernel sends forced unit access (FUA) writes to the device (`queue/fua`).
     pub fua: Option<bool>,

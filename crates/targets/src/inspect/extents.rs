@@ -19,7 +19,7 @@ const FIEMAP_EXTENT_LAST: u32 = 0x1;
 /// Maximum number of a file's extents to read.
 const EXTENTS_MAX: u64 = 4_000_000;
 
-/// Allocation of a range of a file on its file system.
+/// How a range of a file is allocated on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extents {
     /// Fraction of the range that is allocated and written, 0 to 1.

@@ -1,4 +1,4 @@
-//! Simulated machines, as trees of `/proc` and `/sys` in a temporary folder.
+//! Simulates machines for tests, by folders that stand for `/proc` and `/sys`.
 
 use std::fs;
 use std::os::unix::fs::symlink;

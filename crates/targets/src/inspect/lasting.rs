@@ -2,7 +2,7 @@
 //!
 //! Names such as `sdb1` and `dm-3` are assigned anew at each boot, so they identify nothing. An identity is unique per
 //! device. For a partition, it is the identity of the disk plus the partition's position. For a loop device, it is the
-//! identity of the backing file or device plus the range shown.
+//! identity of the backing file or device plus the range that the loop device covers.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,8 +1,8 @@
 //! Inspection of a target, without opening anything for writing.
 //!
-//! An [`Inspection`] is plain data for the notebook: reports disclose it, and a later version can judge it again.
-//! `None` means unknown. The [`guard`](crate::guard) uses it to decide whether the target may be written, and
-//! [`open`](crate::open) to open the target.
+//! An [`Inspection`] is plain data, in which `None` means unknown. The [`guard`](crate::guard) decides by the
+//! inspection whether the target may be written, and [`open`](crate::open) opens the target accordingly. The notebook
+//! stores the inspection: reports disclose it, and a later version of iodyno can judge it again.
 
 mod across_hosts;
 mod alignment;
@@ -68,12 +68,12 @@ pub enum Kind {
     Other,
 }
 
-/// Identity of a file or device. Shows whether a path still leads to the same one.
+/// Identity of a file or device. Shows whether a path still leads to the same file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Device number of the file system that contains the file or device node.
     pub dev: DevNo,
-    /// Inode number in this file system.
+    /// Inode number of the file or device node.
     pub inode: u64,
     /// Device number of a block or character device; `None` for a file.
     pub device: Option<DevNo>,
@@ -109,8 +109,8 @@ pub struct Inspection {
     pub kind: Kind,
     /// Path as the user gave it; for a scratch file, its directory.
     pub path: Option<String>,
-    /// Absolute path without symbolic links. For a scratch file: of its directory. For an NVMe namespace that was named
-    /// by its character device: of its block device. `None` for a target without a path.
+    /// Absolute path without symbolic links. For a scratch file, the path of its directory. For an NVMe namespace that
+    /// the user named by its character device, the path of its block device. `None` for a target without a path.
     pub canonical_path: Option<String>,
     /// False for a file that is yet to be created.
     pub exists: bool,
@@ -119,14 +119,15 @@ pub struct Inspection {
     pub size_bytes: Option<u64>,
     /// Present size of the file or device, bytes.
     pub whole_bytes: Option<u64>,
-    /// Identity of the file or device. Shows when another one has taken its path.
+    /// Identity of the file or device. Shows whether another one has taken its path.
     pub identity: Option<Identity>,
     /// Required alignment of direct I/O, and preferred I/O sizes.
     pub alignment: Alignment,
     pub file_system: Option<FileSystem>,
-    /// Allocation of the range to be measured, such as its written fraction.
+    /// How the range to be measured is allocated, including the fraction that was written.
     pub extents: Option<Extents>,
-    /// Mark on a file that iodyno created. States how much was written. `None` for other files.
+    /// Mark on a file that iodyno created, which states whether the file was written completely. `None` for other
+    /// files.
     pub marker: Option<Marker>,
     /// Signatures found in the content; `None` if the content could not be read (see `unreadable`).
     pub content: Option<Content>,
@@ -151,7 +152,7 @@ pub struct Inspection {
     pub generic: Option<NvmeGeneric>,
     /// Description of the export by its NBD server; `None` for other targets.
     pub nbd: Option<NbdExport>,
-    /// Supported operations beyond read, write and flush.
+    /// Whether the target supports trim and write-zeroes.
     pub capabilities: Capabilities,
     /// Notes to the user, as sentences. They never cause a refusal.
     pub notes: Vec<String>,
