@@ -2,15 +2,16 @@
 //!
 //! The steps, in order: [`TargetName::parse`], [`inspect`](inspect()), [`check_writable`], [`open`](open()),
 //! [`lay_out`](lay_out()). A command can stop after any step (`iodyno check` stops after the third). The result of each
-//! step is plain data for the notebook.
+//! step is plain data, which is stored in the notebook (the database of runs).
 //!
-//! In addition, [`purge`] erases a target. [`writes_seen`] takes a fingerprint of all writes to a target. The
-//! fingerprint shows a later run whether another program has written since.
+//! In addition, [`purge`] erases a target. [`writes_seen`] takes a fingerprint of a target's write counters and file
+//! times. The fingerprint shows a later run whether another program has written to the target since.
 //!
 //! **Invariants**
 //!
 //! - Only `open` and `scratch` open a target for writing.
-//! - Only the target's own name lifts a refusal to write; nothing lifts a refusal to purge a target in use.
+//! - Only `--destroy` with the target's own name overrides a refusal to write. Nothing overrides a refusal to purge a
+//!   target in use.
 //! - Only `ioctl` has unsafe code.
 //! - `/proc` and `/sys` are read through a [`SysRoot`], so that tests can simulate other machines.
 

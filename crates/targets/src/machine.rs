@@ -1,8 +1,8 @@
 //! Facts about the measuring machine: kernel, processors, memory, limits. Reports disclose them, so that figures of
 //! different machines or days can be compared.
 //!
-//! The host name may identify the owner, so it is kept in the notebook and in exported data but not shown in reports.
-//! Everything comes from `/proc`, `/sys` and `/etc` below a [`SysRoot`]; `None` means unknown.
+//! The host name may identify the owner, so reports do not show it; the notebook (the database of runs) and exported
+//! data contain it. Everything comes from `/proc`, `/sys` and `/etc` below a [`SysRoot`]; `None` means unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub struct MachineFacts {
     pub aio_max: Option<u64>,
     /// Limit on locked memory, bytes; `None` means unlimited.
     pub memlock_bytes: Option<u64>,
-    /// Limit on open file descriptors of this process.
+    /// Limit on open file descriptors of this process; `None` means unlimited.
     pub open_files_max: Option<u64>,
     /// Processor vulnerabilities, each with its mitigation.
     pub mitigations: BTreeMap<String, String>,
@@ -230,8 +230,8 @@ impl MachineFacts {
         Self::gather_in(&SysRoot::real())
     }
 
-    /// Like [`Self::gather`], with `/proc` and `/sys` below another root, for tests. Limits of this process are
-    /// still real.
+    /// Like [`Self::gather`], but reads `/proc`, `/sys` and `/etc` below another root, for tests. The architecture and
+    /// the limits of this process are those of the running system.
     pub fn gather_in(root: &SysRoot) -> Self {
         let cpu = root.read("proc/cpuinfo").unwrap_or_default();
         let flags: BTreeSet<&str> =

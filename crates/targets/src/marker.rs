@@ -1,9 +1,9 @@
 //! Mark on files that iodyno created, so that later runs may write to them without confirmation.
 //!
-//! The mark is the extended attribute `user.iodyno`. On a file system without extended attributes, it is in a small
-//! file `PATH.iodyno` (sidecar), with the inode and its creation time, so that it does not apply to another file of the
-//! same name. The mark also states the file's length: a file overwritten in place (`cp image.img ours`) keeps its
-//! attributes, but no longer counts as iodyno's if its length changes.
+//! The mark is the extended attribute `user.iodyno`. On a file system without extended attributes, the mark is in a
+//! small file `PATH.iodyno` (sidecar). The sidecar also has the inode number and creation time of the marked file, so
+//! that another file of the same name does not count as marked. The mark states the file's length: a file overwritten
+//! in place (`cp image.img ours`) keeps its attributes, but no longer counts as iodyno's if its length changes.
 //!
 //! ```text
 //! iodyno 1 making 1073741824        being written, up to this length
@@ -28,7 +28,7 @@ const PREFIX: &str = "iodyno 1";
 /// Maximum bytes read from a sidecar. A valid sidecar has two short lines.
 const SIDECAR_BYTES_MAX: u64 = 4096;
 
-/// Mark on a file that iodyno created, with the extent to which it was written.
+/// Mark on a file that iodyno created. States the file's length, and whether the file was written completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "bytes")]
 pub enum Marker {

@@ -34,7 +34,7 @@ pub use nvme_generic::NvmePassthrough;
 pub enum Access {
     /// Reading only; the descriptor can't write.
     ReadOnly,
-    /// Reading and writing, if the guard agrees.
+    /// Reading and writing. Opening fails if the guard refuses, for example because the target holds data.
     ReadWrite,
 }
 
@@ -48,11 +48,11 @@ pub struct OpenOptions {
     pub confirm: Confirm,
     /// True if the caller will continue a message log on the target, so that the log is not a reason to refuse.
     pub keeps_log: bool,
-    /// Whether this process claims the target exclusively, or another rank of the run has done so.
+    /// Which process of the run claims the target exclusively.
     pub by: OpenedBy,
 }
 
-/// The process of a run that opens a target exclusively.
+/// Which process of a run claims a target exclusively: the one that opens it now, or another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpenedBy {
     /// This process. No other process may have the target open.
@@ -112,7 +112,7 @@ pub(crate) enum Undo {
     },
 }
 
-/// An open target, with its required alignment and use of the page cache.
+/// An open target: its descriptor, size, required alignment, and use of the page cache.
 #[derive(Debug)]
 pub struct Opened {
     /// File descriptor, which all I/O engines and threads may share.
@@ -130,7 +130,7 @@ pub struct Opened {
     pub why_not_direct: Option<String>,
     /// True if each read and write must ask the kernel to leave no pages in the page cache.
     pub uncached: bool,
-    /// True if the page cache is in use: reads may be served from memory, and writes absorbed by it.
+    /// True if the page cache is in use: reads and writes may then access only memory.
     pub page_cache: bool,
     /// NVMe passthrough access; `fd` then only claims the block device. `None` unless the target was named by its NVMe
     /// character device.
@@ -139,7 +139,7 @@ pub struct Opened {
     pub made_here: bool,
     /// Part of the file that must be written before measurement.
     pub lay_out: LayOut,
-    /// Refusals that `--destroy` lifted, for the report.
+    /// Refusals to write that `--destroy` overrode, for the report.
     pub lifted: Vec<Refusal>,
     /// Result of the inspection, updated with facts found while opening.
     pub inspection: Inspection,

@@ -403,11 +403,11 @@ pub fn remove_begun(path: &Path, beginning: &[u8]) {
     }
 }
 
-/// Checks that a path can be used for a notebook, before SQLite opens it: the path leads to a regular file or to none.
-/// Returns the path with symbolic links resolved. Does not check the file's content.
+/// Checks, before SQLite opens a notebook, that its path leads to a regular file or to no file. Does not check the
+/// file's content. Returns the path, with symbolic links resolved if the file exists.
 ///
 /// # Errors
-/// [`TargetError::BadOutput`] for anything else.
+/// [`TargetError::BadOutput`] if the path leads to anything else, or to another user's file in a shared folder.
 pub fn notebook_path(path: &Path) -> Result<PathBuf, TargetError> {
     let refuse = |what: &str| {
         Err(TargetError::BadOutput {

@@ -1,7 +1,8 @@
 //! Scratch files, created so that nothing is left behind however the program ends.
 //!
 //! The file has no name: `O_TMPFILE` creates a file without a directory entry, which the kernel frees when the last
-//! descriptor closes, even after SIGKILL. On file systems without it, a file is created and unlinked immediately.
+//! descriptor closes, even after SIGKILL. On file systems without `O_TMPFILE`, a file is created and unlinked
+//! immediately.
 
 use std::path::Path;
 

@@ -43,7 +43,7 @@ impl SysRoot {
         read(&self.path(relative))
     }
 
-    /// Reads a whole number from a file below the root. `None` if the file has none.
+    /// Reads a whole number from a file below the root. `None` if the file contains no number.
     pub fn read_u64(&self, relative: impl AsRef<Path>) -> Option<u64> {
         self.read(relative)?.parse().ok()
     }

@@ -37,7 +37,7 @@ pub struct DeviceWrites {
     pub dev: DevNo,
     /// World-wide name or serial number, which survives a restart; `None` if the device has neither.
     pub identity: Option<String>,
-    /// The kernel's sequence number of the device's attachment. It changes when a device is attached again.
+    /// The kernel's sequence number of the disk (`diskseq`). A disk gets a new number whenever it is attached.
     pub attachment: Option<u64>,
     /// Capacity of the device, bytes. Another capacity means another device.
     pub size_bytes: Option<u64>,

@@ -1,9 +1,9 @@
-//! Suggests the name that a user meant by a mistyped one.
+//! Suggests the name that a user most likely meant, given a mistyped one.
 
-/// Returns the name in `names` that the user most likely meant by `typed`; `None` if none is close. Prefers
-/// the name with the smallest edit distance, up to a third of the typed length (at least 1). Otherwise takes
-/// the only name that begins with `typed`. If no name does, takes the only one that `typed` abbreviates, such
-/// as `random-read` for `randread`.
+/// Returns the name in `names` that the user most likely meant by `typed`; `None` if none is close. The first
+/// choice is the name with the smallest edit distance, if the distance is 1, or at most a third of the typed
+/// length. The second is the only name that begins with `typed`. If no name does, the third is the only name
+/// that `typed` abbreviates: `randread` abbreviates `random-read`.
 pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).max(1);
     let (mut begun, mut shortened) = (Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
-//! Formatting of numbers for readers: three significant digits, the unit chosen by magnitude. Storage sizes are
-//! in powers of 1024 (`4 KiB`), throughput in powers of 1000 (`MB/s`), as in data sheets and in fio's `BW` in
-//! parentheses.
+//! Formatting of numbers for readers: three significant digits, the unit chosen by magnitude. Storage sizes
+//! are in powers of 1024 (`4 KiB`). Throughput is in powers of 1000 (`MB/s`), as in data sheets and as in the
+//! parentheses of fio's `BW`.
 
 /// Text displayed for a number that is missing, NaN or infinite.
 pub const NONE: &str = "–";
@@ -47,7 +47,7 @@ pub fn percent(share: f64, decimals: usize) -> String {
     if share.is_finite() { format!("{:.decimals$} %", share * 100.0) } else { NONE.to_owned() }
 }
 
-/// Formats a count, exactly below 10,000, otherwise abbreviated: `12.3 k`.
+/// Formats a count: exactly if it is below 10,000, otherwise abbreviated (`12.3 k`).
 pub fn whole(n: u64) -> String {
     if n < 10_000 { n.to_string() } else { count(n as f64) }
 }
@@ -71,8 +71,8 @@ pub fn throughput(bytes_per_s: f64) -> String {
     )
 }
 
-/// Formats an interval from its formatted ends (`None`: unbounded): `76.9 to 77.3 µs`, `900 µs to 1.20 ms`, `77.3 µs
-/// or less`. The unit appears once if both ends have the same.
+/// Formats an interval from its formatted ends (`None`: unbounded): `76.9 to 77.3 µs`, `900 µs to 1.20 ms`, `77.3 µs or
+/// less`. If both ends have the same unit, it appears once.
 pub fn between(low: Option<&str>, high: Option<&str>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => match (low.split_once(' '), high.split_once(' ')) {

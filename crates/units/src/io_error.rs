@@ -1,5 +1,5 @@
-//! The error of an I/O operation, as one type for the emulator, its frontends, and runs in virtual time. Each
-//! protocol maps it to its own error numbers.
+//! The error of an I/O operation, as one type for the emulator, its frontends, and runs in virtual time. Each protocol
+//! maps this type to its own error numbers.
 
 /// Reason why an I/O operation failed, independent of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,7 +16,8 @@ pub enum IoError {
     Zone(ZoneError),
 }
 
-/// Rule of a zoned device that a failed operation violates (NVM Express Zoned Namespace Command Set, status codes).
+/// Rule of a zoned device that an operation has violated. Each rule has a status code in the NVM Express Zoned
+/// Namespace Command Set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ZoneError {
     /// A write does not start at the write pointer, or is not a multiple of 4 KiB.
@@ -35,7 +36,7 @@ pub enum ZoneError {
 }
 
 impl ZoneError {
-    /// Name of the status code in the standard.
+    /// Name of the status code in the NVM Express Zoned Namespace Command Set.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InvalidWrite => "Zone Invalid Write",

@@ -1,4 +1,4 @@
-//! Constants of the format of dm-log-writes, a log of the writes to a block device.
+//! Constants of the log format of dm-log-writes, a driver that records the writes to a block device.
 //!
 //! Source: Linux, `drivers/md/dm-log-writes.c`.
 

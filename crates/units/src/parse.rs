@@ -1,8 +1,8 @@
 //! Parsers of sizes, durations, rates and shares. Each takes the whole text, or fails with a sentence that gives the
 //! correct form. Callers add the position (file, line, flag).
 //!
-//! Sizes follow the field: `KiB` is 1024 bytes, `kB` is 1000, and the bare letters of fio, dd and sysbench (`4k`,
-//! `1M`, `8G`) are powers of 1024.
+//! Units of sizes are the usual ones: `KiB` is 1024 bytes, `kB` is 1000, and the bare letters of fio, dd and sysbench
+//! (`4k`, `1M`, `8G`) are powers of 1024.
 
 use core::fmt;
 

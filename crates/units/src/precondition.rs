@@ -1,5 +1,5 @@
-//! State in which an emulated device must be when a measurement begins, as given in the name of a target, in a method
-//! or in a study. The crate `emulate` derives the device's contents from this state and from the workload.
+//! State of an emulated device when a measurement begins. The name of a target, a method's file or a study's file
+//! specifies it. The crate `emulate` derives the device's contents from this state and from the workload.
 
 use crate::{human, parse_size};
 use core::fmt;

@@ -1,5 +1,5 @@
 //! Options of a cloud volume in the name of a target: `size=500GiB&iops=6000&mbps=250&credits=30s`. `emulate` derives
-//! the volume's limits from these options and from the rules of its class.
+//! the volume's limits from these options and from the rules of the volume's class.
 
 use crate::{human, parse_duration_ns, parse_percent, parse_size};
 use core::fmt;

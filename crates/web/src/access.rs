@@ -54,7 +54,7 @@ impl Token {
         Ok(Self { text: bytes.map(|b| format!("{b:02x}")).concat() })
     }
 
-    /// Returns the secret, for the address that a user opens first.
+    /// Returns the secret, to be put into the address (URL) that a user opens first.
     pub fn text(&self) -> &str {
         &self.text
     }

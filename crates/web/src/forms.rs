@@ -1,5 +1,6 @@
-//! Forms answered by the output of a command: `explain` and `size`. The server runs the program itself, so the page
-//! shows exactly what the command prints. Neither command writes anything, and no field accepts the name of a file.
+//! Forms for the commands `explain` and `size`. The response to a form is the output of its command. The server runs
+//! the program itself, so the page shows exactly what the command prints. Neither command writes anything, and no field
+//! accepts the name of a file.
 
 use crate::Site;
 use crate::http::Request;

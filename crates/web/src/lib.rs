@@ -1,5 +1,5 @@
-//! A web page over a notebook, served on this machine: the list of runs, their reports, comparisons, runs in
-//! progress, served storage, and forms for commands that simulate.
+//! A web page that shows a notebook (the database of runs), served on this machine: the list of runs, their reports,
+//! comparisons, runs in progress, served storage, and forms for commands that simulate.
 //!
 //! Pages of runs and comparisons come from `report`. The page needs no other host and no build step: its scripts and
 //! styles are plain files in `assets/`, which this crate embeds.
@@ -35,7 +35,7 @@ use std::path::PathBuf;
 pub struct Site {
     /// Path of the notebook, which need not exist yet.
     pub notebook: PathBuf,
-    /// Control sockets of the servers of emulated storage that the page shows.
+    /// Paths of the control sockets of emulated storage servers. The page shows the status of these servers.
     pub controls: Vec<PathBuf>,
     /// Path of the iodyno program, which answers the forms `explain` and `size`.
     pub program: PathBuf,

@@ -1,5 +1,5 @@
-//! Rates, percentiles, latency buckets and verdicts of a run in progress, read from the notebook. The run's process
-//! writes there about once a second.
+//! Rates, percentiles, latency buckets and verdicts on validity of a run in progress, read from the notebook. The run's
+//! process writes to the notebook about once a second.
 //!
 //! An update reads only new intervals, whatever the length of the run, and several clients share it.
 

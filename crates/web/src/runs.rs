@@ -1,5 +1,5 @@
-//! The list of runs, kept in memory and updated when the notebook's file changes. A background thread adds the result
-//! of each run of a method, which requires reading the whole run.
+//! The list of runs, kept in memory and updated when the notebook's file changes. The result of a run that used a
+//! method (a measurement procedure) requires reading the whole run, so a background thread adds these results later.
 
 use iodyno_measure::Level;
 use iodyno_notebook::{Error, Notebook, RunSummary, Status};

@@ -1,4 +1,5 @@
-//! Status of servers of emulated storage on this machine, and injection of faults, through their control sockets.
+//! Shows the status of emulated storage servers on this machine, and injects faults into them, through their control
+//! sockets.
 
 use iodyno_live::control::say;
 use iodyno_live::status::{Status, VolumeStatus};
@@ -31,8 +32,8 @@ impl Served {
     }
 }
 
-/// Status of a server for the page's script: the text of `iodyno status`, and counters of each volume. An error is a text
-/// under `error`.
+/// Status of a server for the page's script: the text of `iodyno status`, and counters of each volume. An error is a
+/// text under `error`.
 pub(crate) fn status(socket: &Path) -> Value {
     let failed = |why: String| json!({ "error": clean(&why) });
     let said = match say(socket, "status") {

@@ -19,7 +19,8 @@ enum Gaps {
 }
 
 impl Arrivals {
-    /// Creates the arrival schedule of one of the workers that divide the rate. `None`: the loop is closed.
+    /// Creates the arrival schedule of one worker. The workers divide the workload's rate. `None`: the workload is a
+    /// closed loop.
     ///
     /// # Panics
     /// If the worker's index is not below the number of workers.
@@ -38,7 +39,8 @@ impl Arrivals {
         Some(Self { process })
     }
 
-    /// Intended start of the next operation, ns from the cell's start. Never earlier than the previous one.
+    /// Intended start of the next operation, ns from the start of the schedule. Never earlier than that of the previous
+    /// operation.
     #[inline]
     pub fn next_ns(&mut self) -> u64 {
         match &mut self.process {

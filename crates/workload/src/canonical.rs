@@ -1,5 +1,5 @@
-//! Writes a specification as a workload file, in two forms. The stored form has every key, except sparse keys
-//! (`keys.rs`) with their default value. Later versions read the stored form, and apply the rules again. The short
+//! Writes a specification as a workload file, in two forms. The stored form has every key, except a sparse key (see
+//! `keys.rs`) that has its default value. Later versions read the stored form, and apply the rules again. The short
 //! form is for people.
 //!
 //! With serde, a [`Spec`] is serialised as the keys of the stored form. The serialisation format must not round
@@ -13,12 +13,14 @@ use crate::keys::{self, Form};
 use crate::spec::Spec;
 
 impl Spec {
-    /// Formats the specification as a workload file with every key.
+    /// Formats the specification as a workload file, in the form stored with runs. It has every key, except a sparse
+    /// key (see `keys.rs`) that has its default value.
     pub fn to_toml(&self) -> String {
         keys::text(self, Form::Stored)
     }
 
-    /// Formats the specification as a workload file for people, without most of the keys that have their default.
+    /// Formats the specification as a workload file for people. Omits keys whose value is the default, except a few
+    /// that are always of interest.
     pub fn to_short_toml(&self) -> String {
         keys::text(self, Form::Short)
     }

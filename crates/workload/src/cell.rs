@@ -39,7 +39,7 @@ pub struct CellSpec {
     /// Background workloads that run on the same targets at the same time, with their own results, workers and
     /// limits. They can't have background workloads themselves.
     pub beside: Vec<CellSpec>,
-    /// Trace to replay; the workload then only summarises its mix, sizes and rate. None: the cell issues the
+    /// Trace to replay. The workload then only summarises the trace: its mix, sizes and rate. None: the cell issues the
     /// workload's own operations.
     pub replay: Option<Arc<Replay>>,
     /// This process's part of each target, if several processes share the targets.
@@ -52,7 +52,7 @@ pub struct CellSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropCache {
-    /// Drops the clean pages of a file, or writes back the dirty pages of a block device and drops all its pages.
+    /// The clean pages of a file. For a block device: all its pages, after writing dirty ones back.
     Clean,
     /// All pages of the active range, after writing dirty ones back.
     All,
@@ -76,14 +76,14 @@ impl TargetPart {
     /// The whole target, used by a single process.
     pub const WHOLE: Self = Self { index: 0, of: 1, own_region: false };
 
-    /// Number of this process's worker `index` among the workers of all processes, each of which has `threads`
-    /// workers.
+    /// Returns the position of this process's worker `index` among the workers of all processes. Each process has
+    /// `threads` workers.
     pub const fn over_all(self, index: u32, threads: u32) -> WorkerIndex {
         WorkerIndex { index: self.index * threads + index, of: self.of * threads }
     }
 
-    /// Position of worker `index` of this process among all workers that divide its active range. If the process has
-    /// its own region, these are its own workers; otherwise, the workers of all processes.
+    /// Returns the position of this process's worker `index` among the workers that divide the same range: those of
+    /// this process if it has its own region, otherwise those of all processes.
     pub const fn over_range(self, index: u32, threads: u32) -> WorkerIndex {
         if self.own_region {
             WorkerIndex { index, of: threads }
@@ -156,8 +156,8 @@ pub struct Settle {
 }
 
 impl CellSpec {
-    /// Creates the first repeat of a cell whose workload has the same name, with seed 1. The first failed
-    /// operation stops the run.
+    /// Creates the first repeat of a cell, with seed 1. `name` is the name of both the cell and its workload. The first
+    /// failed operation stops the run.
     pub fn new(name: impl Into<String>, spec: Spec) -> Self {
         let name = name.into();
         Self {

@@ -1,9 +1,9 @@
 //! Content of writes: incompressible, compressible, dedupable, verifiable and zero bytes.
 //!
-//! A buffer is prepared once. Each write then only stamps it: 16 bytes in each 4 KiB change, so that no two blocks
-//! are ever equal. These bytes are the mark by which a later run recognizes iodyno's blocks ([`iodyno_units::mark`]).
-//! The other bytes repeat from write to write, which only a compressor that works across writes can exploit; within
-//! one write nothing repeats.
+//! Random content has a mark in each sector, by which a later run recognizes iodyno's data ([`iodyno_units::mark`]). A
+//! buffer is prepared once. Before each write it is only stamped: each 4 KiB block gets a new mark in its first 16
+//! bytes, so that no two blocks are equal, except intended duplicates. The other bytes repeat from write to write,
+//! which only a compressor that works across writes can exploit; within one write nothing repeats.
 
 mod fill;
 

@@ -80,7 +80,8 @@ impl Draft {
         self.0.mix[kind.index()] = share;
     }
 
-    /// Sets the block sizes of one kind of operation.
+    /// Sets the block sizes of one kind of operation, which otherwise has those of the whole workload. Ignored for
+    /// flushes.
     pub fn blocks_of(&mut self, kind: OpKind, blocks: Vec<Block>) {
         if let Some(scope) = Scope::of(kind) {
             self.0.tables[scope as usize].block = of_file(blocks);
@@ -93,7 +94,7 @@ impl Draft {
         self.set_addresses(Scope::All, pattern);
     }
 
-    /// Sets the address pattern of one kind of operation.
+    /// Sets the address pattern of one kind of operation, in place of the pattern of all kinds. Ignored for flushes.
     pub fn addresses_of(&mut self, kind: OpKind, pattern: Pattern) {
         if let Some(scope) = Scope::of(kind) {
             self.set_addresses(scope, pattern);

@@ -49,8 +49,9 @@ pub struct Member {
 }
 
 impl Group {
-    /// Returns an error, with its position, for each member that is not the name of a single workload according
-    /// to `is_known`. The caller looks up names, because this crate has no access to the catalog.
+    /// Returns an error for each member that is not the name of a single workload according to `is_known`. The error
+    /// has the member's position in the file. The caller looks up names, because this crate has no access to the
+    /// catalog.
     pub fn unknown_members(&self, is_known: impl Fn(&str) -> bool) -> Vec<FileError> {
         let help = "a group's members are names of single workloads; `iodyno catalog` lists them";
         let unknown = self.members.iter().filter(|member| !is_known(&member.name));

@@ -88,7 +88,7 @@ impl Row {
     }
 }
 
-/// Defines a key that sets one field: of the specification (`depth`, `limits.ops`), or of an optional table
+/// Defines a key that sets one field, either of the specification (`depth`, `limits.ops`) or of an optional table
 /// (`log? batch`).
 macro_rules! key {
     ($path:literal, $form:expr, $table:ident $(. $of:ident)* ? $field:ident) => {
@@ -120,8 +120,8 @@ macro_rules! key {
     };
 }
 
-/// Defines a TOML table of a workload file: its keys, the condition under which it is written to a file, and how it is
-/// created when a file has it.
+/// Defines a TOML table of a workload file: its keys, when to write the table, and how a specification changes if its
+/// file has the table.
 macro_rules! table {
     ($path:literal, $rows:ident, $is_written:expr, $set:expr) => {
         Row {
@@ -238,8 +238,8 @@ const fn keys_of<const N: usize>(rows: &[Row; N]) -> [Key; N] {
     keys
 }
 
-/// Keys of a workload file. A stage in a method's file has a table `io` with the same keys, except for the file's
-/// header.
+/// Keys of a workload file. In a method's file, the table `io` of a stage has the same keys, except for the file header
+/// `schema`.
 pub const KEYS: &[Key] = &keys_of(&ROWS);
 
 const ROWS: [Row; 26] = [

@@ -8,10 +8,10 @@
 //! - [`Replay`] issues the operations of a [`trace::Trace`] instead, through a [`TraceSource`].
 //! - A worker accesses its operations only through the trait [`Source`].
 //!
-//! **Invariants:** the crate reads no clock, does no I/O, and starts no threads. A seed gives the same streams on
-//! every machine, target and engine: logarithms and powers come from `libm` in pure Rust, random numbers from the
-//! named streams of `units`. A worker's stream depends on its number among all workers of the run, but not on how
-//! many of them run in this process. The path to the next operation never allocates, locks, logs or formats.
+//! **Invariants:** the crate reads no clock, does no I/O, and starts no threads. A seed gives the same streams on every
+//! machine, target and engine: logarithms and powers come from `libm` in pure Rust, random numbers from the named
+//! streams of `units`. A worker's stream depends on the worker's index among all workers of the run, but not on the
+//! number of workers in this process. The path to the next operation never allocates, locks, logs or formats.
 
 #![forbid(unsafe_code)]
 

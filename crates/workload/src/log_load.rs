@@ -44,14 +44,14 @@ pub struct LogLoad {
     pub rate_per_s: Option<f64>,
     /// Number of publishers, each with its own sequence of messages.
     pub publishers: u32,
-    /// Maximum number of unpersisted messages of all publishers together; None, only without a rate: the log chooses a
-    /// limit from its chunk and flush settings.
+    /// Maximum number of unpersisted messages of all publishers together. None: the log derives a limit from its chunk
+    /// and flush settings; a workload file with a rate never gives None.
     pub backlog: Option<u64>,
     /// Behaviour of publishers when the backlog of unpersisted messages is full.
     pub when_full: WhenFull,
     /// Condition under which a message counts as persisted.
     pub durability: LogDurability,
-    /// Whether FUA makes writes durable, instead of flushes.
+    /// Whether writes are made durable by FUA rather than by flushes.
     pub fua: bool,
     /// Maximum number of messages in a chunk (one write of the log); None: limited only by the size of the chunk.
     pub batch: Option<u32>,

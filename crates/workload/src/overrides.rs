@@ -1,5 +1,5 @@
-//! Changes to a specification by command-line flags. The rules for files apply to each change; the error is
-//! a sentence for the user who gave the flag.
+//! Command-line flags that change a specification. Each change must satisfy the rules for workload files. Errors are
+//! sentences for the user who gave the flag.
 
 use crate::flags::OfferedRate;
 use crate::rules;
@@ -161,8 +161,8 @@ impl Spec {
         self.with_rate(all, process)
     }
 
-    /// Sets the think time, ns. Closed loop: the delay between a completion and the next operation in its place.
-    /// Open loop with pauses: the length of a pause.
+    /// Sets the think time, ns. Closed loop: the delay between the completion of an operation and the start
+    /// of the next one. Open loop with pauses: the length of a pause.
     ///
     /// # Errors
     /// The changed specification would break a rule, which the message states, or the workload is an open loop
@@ -217,8 +217,8 @@ impl Spec {
         self.checked()
     }
 
-    /// The same workload in a closed loop without pauses, to measure how fast operations can be generated. It
-    /// runs for `time_ns` after a ramp of a quarter of that time.
+    /// This workload in a closed loop without pauses, to measure how fast operations can be generated. The
+    /// loop runs for `time_ns` after a ramp of a quarter of that time.
     #[must_use]
     pub fn for_calibration(&self, time_ns: u64) -> Self {
         let mut spec = self.clone();

@@ -154,7 +154,8 @@ pub struct Flow {
 }
 
 impl Pacing {
-    /// Creates the pacing of one of the workers that divide the rate, with at most `slots` operations in flight.
+    /// Creates the pacing of one worker, with at most `slots` operations in flight. The workers divide the workload's
+    /// rate.
     ///
     /// # Panics
     /// If the worker's index is not below the number of workers.

@@ -134,8 +134,8 @@ impl ActiveRange {
         )
     }
 
-    /// Whether the end of the range is a percentage of the capacity. If each worker has its own range, the last
-    /// worker's range then ends there.
+    /// Whether the range is given by its end (not its length) as a percentage of the capacity. If each worker
+    /// has its own range, the last worker's range then ends at that percentage.
     pub const fn ends_with_target(self) -> bool {
         !self.is_length && matches!(self.end, Edge::Share(_))
     }

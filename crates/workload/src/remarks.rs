@@ -1,4 +1,4 @@
-//! Remarks on possible mistakes in a valid specification, which the user should know.
+//! Remarks for the user on possible mistakes in a valid specification.
 
 use iodyno_units::human::three_digits;
 use iodyno_units::{OpKind, human};

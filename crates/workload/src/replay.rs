@@ -268,7 +268,8 @@ pub struct TraceSource {
 }
 
 impl TraceSource {
-    /// Creates the source of one of the workers that divide the trace, with at most `slots` operations in flight.
+    /// Creates the source of one worker, with at most `slots` operations in flight. The workers divide the trace's
+    /// operations.
     pub fn new(replay: &Replay, placement: Placement, worker: WorkerIndex, slots: u32) -> Self {
         let thinks = matches!(replay.timing, Timing::Think { .. });
         Self {

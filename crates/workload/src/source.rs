@@ -3,11 +3,11 @@
 //! A source provides the next operation and its time, and is notified of each completion. The worker passes it the
 //! time, so the same source drives an engine in real time and a machine in virtual time.
 //!
-//! **Determinism.** A source depends only on its seed, its worker's number, and the times and completions that it
-//! receives. It must not depend on the number of workers in this process or on the order in which they run. If
-//! sources of several workers share state (a sequential cursor, the tail of a log), only the union of their
-//! operations is fixed; the workers' timing decides which worker issues which operation. Virtual time fixes this too:
-//! workers with equal times run in the order of their numbers.
+//! **Determinism.** A source depends only on its seed, its worker's index, and the times and completions that it
+//! receives. It must not depend on the number of workers in this process or on the order in which they run. If sources
+//! of several workers share state (a sequential cursor, the tail of a log), only the union of their operations is
+//! fixed; the workers' timing decides which worker issues which operation. In virtual time that is fixed, too: workers
+//! with equal times run in the order of their indices.
 
 use crate::pacing::{Flow, Pacing, Step};
 use crate::spec::Spec;
@@ -35,7 +35,8 @@ pub enum Next<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue<T> {
     pub op: Op,
-    /// Due time, ns, on the clock of `now_ns`; the start of the response time. None: due at submission.
+    /// Due time, ns, in the time base of the `now_ns` that [`Source::next`] received. The response time is counted from
+    /// the due time. None: due at submission.
     pub due_ns: Option<u64>,
     /// The source's identifier of the operation, passed back to the source at completion.
     pub token: T,
@@ -136,8 +137,8 @@ pub struct WorkloadSource {
 }
 
 impl WorkloadSource {
-    /// Creates the source of one of the workers that divide the rate, with at most `slots` operations in flight.
-    /// `stream` must be that of the same worker.
+    /// Creates the source of one worker, with at most `slots` operations in flight. The workers divide the workload's
+    /// rate. `stream` must be the stream of the same worker.
     ///
     /// # Panics
     /// If the worker's index is not below the number of workers.

@@ -185,8 +185,9 @@ impl FromStr for Content {
 /// threshold, and waits that keep the number of operations in a fixed ratio to that of other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// Number of operations between two pauses. Applies to a closed loop whose think time drains the queue (default:
-    /// the depth), and to an open loop with [`Batches::pause_ns`].
+    /// Number of operations between two pauses, in a closed loop whose think time drains the queue, or in an open loop
+    /// with [`Batches::pause_ns`]. None: only [`Batches::think_after_ns`] triggers a pause or, if that is None too, a
+    /// closed loop pauses after each `depth` operations.
     pub think_after: Option<u32>,
     /// Maximum time between two pauses, ns. Without [`Batches::think_after`], only this time triggers a pause.
     pub think_after_ns: Option<u64>,
@@ -355,8 +356,8 @@ impl Spec {
         self.depth
     }
 
-    /// Maximum number of operations per system call for submission, 1 to [`MAX_DEPTH`]; None: the worker adapts
-    /// it to the rate of completions.
+    /// Maximum number of operations per system call for submission, 1 to [`MAX_DEPTH`]; None: the worker
+    /// adapts this number to the rate of completions.
     pub fn submit_batch(&self) -> Option<u32> {
         self.submit_batch
     }
@@ -389,14 +390,15 @@ impl Spec {
         self.kinds().any(|(kind, _)| self.addresses(kind).iter().any(shared))
     }
 
-    /// The part of the target to which operations go. With [`Spec::worker_step_bytes`]: the part of the first
-    /// worker.
+    /// The part of the target to which operations go. With [`Spec::worker_step_bytes`], its start is that of
+    /// the first worker's range. Its end is that of the last worker's range if
+    /// [`ActiveRange::ends_with_target`] is true, otherwise that of the first worker's.
     pub fn active(&self) -> ActiveRange {
         self.active
     }
 
-    /// Start and end (exclusive) of the active range on a target with this capacity, bytes. The start is aligned;
-    /// the end can exceed the capacity. With [`Spec::worker_step_bytes`]: the range of the first worker.
+    /// Start and end (exclusive) of [`Spec::active`] on a target with this capacity, bytes. The start is
+    /// aligned; the end can exceed the capacity.
     pub fn active_on(&self, capacity_bytes: u64) -> (u64, u64) {
         // Drawn addresses are rounded down, and must stay in the range.
         let align_bytes = self.address_align_bytes.unwrap_or_else(|| self.align_bytes()).max(1);
@@ -464,7 +466,7 @@ impl Spec {
         }
     }
 
-    /// Size of the largest operation that transfers data, and so of each buffer, bytes; 0 if no operation does.
+    /// Size of the largest read or write, bytes; 0 if there are none. Each buffer must have this size.
     pub fn max_data_bytes(&self) -> u32 {
         let carrying = [OpKind::Read, OpKind::Write].into_iter().filter(|&kind| self.issues(kind));
         carrying.flat_map(|kind| self.blocks(kind)).map(|block| block.bytes).max().unwrap_or(0)

@@ -1,8 +1,8 @@
 //! The sequence of operations of one worker.
 //!
-//! For a given seed, the stream depends only on the specification, the target's geometry and the worker's number,
-//! with one exception: if workers share a cursor, only the union of their operations is fixed (exactly sequential),
-//! and their timing determines which worker takes which block.
+//! For a given seed, the stream depends only on the specification, the target's geometry and the worker's index, with
+//! one exception: if workers share a cursor, only the union of their operations is fixed (exactly sequential), and the
+//! workers' timing determines which worker takes which block.
 //!
 //! The common case, uniform addresses of one size, has its own path, which touches only two generators. Every other
 //! workload takes the general path.
@@ -207,7 +207,7 @@ impl Stream {
     }
 
     /// Sets the cursors to positions from [`Self::walked`] of an earlier stream with the same specification,
-    /// geometry and worker number. Random draws don't continue from the earlier stream.
+    /// geometry and worker index. Random draws don't continue from the earlier stream.
     pub fn go_on(&mut self, walked: &[u64]) {
         if let Path::Any(general) = &mut self.path {
             let patterns = general.tables.iter_mut().flat_map(|table| &mut table.patterns);

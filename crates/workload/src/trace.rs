@@ -247,7 +247,7 @@ impl TraceBuilder {
         self.parts.len()
     }
 
-    /// Returns the number of a file or device by name. A new name gets the next number.
+    /// Returns the index of the file or device called `name`. A new name gets the next index.
     ///
     /// # Errors
     /// There are too many files or devices.
@@ -287,7 +287,7 @@ impl TraceBuilder {
     /// Adds an operation on a file or device. Returns its index, for [`Self::completed`].
     ///
     /// # Errors
-    /// The operation can't be issued to block storage, or does not fit.
+    /// The operation can't be issued to block storage, or the trace exceeds a limit of length or time.
     pub fn push(
         &mut self,
         part: u16,
@@ -356,8 +356,8 @@ impl TraceBuilder {
         Ok(index)
     }
 
-    /// Sets the completion time of an operation, ns, in the same time base as the issue times. Ignored if it is
-    /// before the operation's issue time.
+    /// Sets the completion time of an operation, ns, in the same time base as the issue times. Ignored if it is before
+    /// the operation's issue time. If a long operation was split, only its first part gets the time.
     pub fn completed(&mut self, index: usize, end_ns: u64) {
         if let Some(row) = self.rows.get_mut(index)
             && let Some(response_ns) = end_ns.checked_sub(row.at_ns())

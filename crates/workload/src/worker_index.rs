@@ -1,4 +1,4 @@
-//! The index of a worker among those that divide work, and its share of the work.
+//! The position of a worker among the workers that divide some work, and the worker's share of the work.
 
 /// Index of a worker, and the number of workers that divide a rate, a range or a number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Mounts of this process and of other mount namespaces (`/proc/PID/mountinfo`), and swap space (`/proc/swaps`).
 //!
-//! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper alias or one of another
-//! namespace. [`topology`](super::topology) finds the devices that share data with a target's device.
+//! Mounts are compared by device number, never by name: a name can be a symbolic link, a mapper alias or a name in
+//! another namespace. [`topology`](super::topology) finds the devices that share data with a target's device.
 
 use std::collections::BTreeSet;
 use std::path::Path;

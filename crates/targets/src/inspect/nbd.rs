@@ -1,9 +1,9 @@
 //! Inspection of an NBD export: the server's description, and the export's content.
 //!
-//! One connection queries the server's description, the allocation (`base:allocation`, if the server has it) and the
-//! content of both ends. An export counts as empty if its block status reports zeroes throughout. If the server can't
-//! report that, both ends and the samples in between must be zeroes. The [`guard`](crate::guard) decides whether the
-//! export may be written.
+//! One connection queries the server's description and the allocation (`base:allocation`, if the server has it), and
+//! reads samples of the content. Both ends of the export are always read. Random samples are taken from the ranges that
+//! the server does not report as zeroes. An export counts as empty if each sampled sector is all zeroes, or all ones as
+//! in erased flash. The [`guard`](crate::guard) decides whether the export may be written.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub struct NbdExport {
     pub address: String,
     /// Name of the export; empty for the default export.
     pub export: String,
-    /// The server's description of the export, for people.
+    /// The server's human-readable description of the export.
     pub description: String,
     /// Size of the export as the server reports it, bytes.
     pub size_bytes: u64,
@@ -64,7 +64,8 @@ pub struct NbdExport {
     pub write_zeroes: bool,
     /// True if a flush on one connection covers the writes on all connections.
     pub multi_conn: bool,
-    /// True if the export contains data other than zeroes; `None` if unknown.
+    /// True if a sampled sector is neither all zeroes nor all ones (as in erased flash); `None` if the export could not
+    /// be sampled.
     pub holds_data: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Character device of an NVMe namespace (`/dev/ng0n1`), which takes commands past the block layer. Inspection and
+//! Character device of an NVMe namespace (`/dev/ng0n1`). Commands to this device bypass the block layer. Inspection and
 //! guard use the block device of the same namespace.
 
 use std::fs::{self, Metadata};
@@ -11,13 +11,13 @@ use super::Identity;
 use crate::error::TargetError;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Character device of an NVMe namespace. All other results of the inspection describe the same namespace's
-/// block device.
+/// Character device of an NVMe namespace. All other results of the inspection describe the block device of the same
+/// namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvmeGeneric {
     /// Path of the character device, without symbolic links.
     pub path: String,
-    /// Identity of the character device. Shows when another device has taken its path.
+    /// Identity of the character device. If it changes, another device has taken the path.
     pub identity: Identity,
     /// Maximum transfer of one command, bytes. This is the kernel's limit for the block device.
     pub transfer_bytes_max: Option<u64>,

@@ -1,4 +1,4 @@
-//! Names of emulated arrays, the part before `*`, `@` and `?` of a `model:` name. Examples: `raid5(DEVICE*N)`,
+//! Names of emulated arrays: the part of a `model:` name before `*`, `@` and `?`. Examples: `raid5(DEVICE*N)`,
 //! `raid5(DEVICE*N,strip=64KiB)`, and the nested `raid1(raid0(DEVICE*N)*2)`. The emulator decides whether such an array
 //! is possible.
 
@@ -31,7 +31,7 @@ pub struct ArrayName {
 pub(super) struct Taken<'a> {
     /// Nested arrays, innermost first.
     pub arrays: Vec<ArrayName>,
-    /// Name of the devices of the innermost array.
+    /// Name of the device type in the innermost array.
     pub device: &'a str,
     /// Text after the last parenthesis.
     pub after: &'a str,

@@ -3,7 +3,7 @@
 //! the first word is a device or a system.
 //!
 //! ```text
-//! model:exflash-400g                         one device in its default host
+//! model:exflash-400g                         one device in its default system
 //! model:exflash-400g*32@x3850-x6             32 of them in one server
 //! model:raid5(ssd-sas12-mlc-800g*8)@rtp      an array of 8 of them, one volume; `*2` after it: two such arrays
 //! model:raid1(raid0(ssd-sas12-mlc-800g*8)*2) an array of two such arrays, one volume
@@ -13,11 +13,11 @@
 //!
 //! | option | values |
 //! |---|---|
-//! | `state` | `auto` (as each cell's workload would leave it), `fresh`, `sequential`, `random`, `random:16KiB` |
+//! | `state` | `auto` (as the measured workload leaves the device), `fresh`, `sequential`, `random`, `random:16KiB` |
 //! | `fill` | the share of the capacity written beforehand: `50%`; default `100%` |
-//! | `occupancy` | `max`: a driver thread for each flash DIMM; `shared`: the device file's number of threads |
+//! | `occupancy` | `max`: one driver thread per flash DIMM; `shared`: the device's description decides |
 //! | `cache` | `off`: the write cache of the system's RAID adapters is off; default: as in the system's file |
-//! | `workers` | `near` their device (on its socket) or `anywhere`; default: the host decides |
+//! | `workers` | `near` (on the CPU socket of their device) or `anywhere`; default: the system decides |
 //! | `size`, `iops`, `mbps`, `bursting`, `credits` | of a cloud volume: see [`VolumeOptions`] |
 
 use core::fmt;
@@ -195,7 +195,8 @@ impl ModelName {
         f64::from(self.fill_ppm) / f64::from(FILL_ALL_PPM)
     }
 
-    /// Name of one volume in results. `number` counts volumes from 1; `None` if there is only one.
+    /// Name of one volume, as shown in results: `model:exflash-400g#2` for `number` 2. Volumes count from 1; `None` if
+    /// the target has only one.
     pub fn volume(&self, number: Option<u32>) -> String {
         let number = number.map_or(String::new(), |number| format!("#{number}"));
         self.text(&number)

@@ -1,9 +1,9 @@
 //! Makes I/O on an open target bypass the page cache, or use it without leaving pages in it, and determines the
 //! alignment that direct I/O requires.
 //!
-//! `O_DIRECT` is set on the open descriptor rather than when opening: a file system that refuses it at creation may
-//! leave the file behind. The alignment from `statx` is then tried with one read, since kernels and network file
-//! systems have reported wrong values.
+//! `O_DIRECT` is set on the open descriptor rather than when opening: a file system that refuses `O_DIRECT` when it
+//! creates a file may leave the file behind. The alignment from `statx` is then verified by a read, since kernels and
+//! network file systems have reported wrong values.
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;

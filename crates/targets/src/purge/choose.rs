@@ -26,7 +26,8 @@ pub struct PurgePlan {
     pub target: String,
     /// Methods for this kind of target, best first.
     pub choices: Vec<Choice>,
-    /// Best possible or requested method; `None` if no method is possible.
+    /// Method to use: the requested one or, without a request, the best one. `None` if the requested method, or every
+    /// method, is impossible.
     pub chosen: Option<Method>,
     /// Reason why no method was chosen, as a sentence; `None` if one was.
     pub why_not: Option<String>,

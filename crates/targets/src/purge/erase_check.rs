@@ -1,10 +1,10 @@
-//! Proof of a purge: a unique pattern is written to blocks spread over the target, and read back afterwards. A block
-//! that still holds its pattern was not purged.
+//! Verifies a purge: a unique pattern is written to blocks spread over the target, and the blocks are read back after
+//! the purge. A block that still holds its pattern was not purged.
 //!
-//! The pattern differs for each purge and contains the block's address, so it can't be confused with an earlier one. It
-//! is read back once before the purge, bypassing the page cache where possible, because a missing pattern proves
-//! nothing if it was never stored. Sampling gives an upper bound of the share of blocks that were not purged; it can't
-//! exclude a few.
+//! The pattern differs for each purge and contains the block's address, so it can't be confused with the pattern of an
+//! earlier purge. Before the purge, each pattern is read back once, bypassing the page cache where possible: a pattern
+//! that was never stored would be missing after any purge. Sampling gives an upper bound of the share of blocks that
+//! were not purged. It can't exclude that a few blocks remain.
 
 use rustix::io::Errno;
 

@@ -136,7 +136,7 @@ pub struct PurgeRecord {
     pub target: String,
     /// Method used; `None` if none was possible.
     pub method: Option<Method>,
-    /// Whether the target reported success, refused every method, or failed.
+    /// Whether the purge succeeded according to the target, failed, or was impossible.
     pub outcome: PurgeOutcome,
     /// Time from the first purge command to the last reply, ns. Excludes writing and checking the sampled blocks.
     pub duration_ns: u64,
@@ -146,7 +146,7 @@ pub struct PurgeRecord {
     pub evidence: Vec<String>,
     /// Methods considered, best first.
     pub considered: Vec<Choice>,
-    /// Refusals to write that `--destroy` lifted, as sentences.
+    /// Refusals to purge that `--destroy` overrode, as sentences.
     pub lifted: Vec<String>,
     /// The device's health report before the purge; `None` if unavailable.
     pub health_before: Option<Health>,

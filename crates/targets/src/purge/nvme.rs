@@ -2,8 +2,8 @@
 //! NVM, 5.24 Sanitize, 5.16.1.20 Sanitize Status log) and the NVM Command Set Specification 1.0
 //! (Identify Namespace).
 //!
-//! Pure functions encode commands and parse pages. The sequence of commands uses a [`Port`], so that tests can simulate
-//! a controller.
+//! Pure functions encode commands and parse the data that commands return. The sequence of commands uses a [`Port`], so
+//! that tests can simulate a controller.
 
 use core::time::Duration;
 

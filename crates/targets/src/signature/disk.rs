@@ -1,4 +1,4 @@
-//! Partition tables: GPT at both ends, MBR, and the labels of other systems.
+//! Partition tables: GPT at both ends of the device, MBR, and the labels of other systems.
 
 use super::SignatureKind::PartitionTable;
 use super::{Ends, Found};

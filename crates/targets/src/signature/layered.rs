@@ -1,5 +1,5 @@
-//! Members of layers below a file system: LVM, md, ZFS, DRBD, firmware RAID. Several keep their label at the end of the
-//! device, at an offset that depends on its size.
+//! Signatures of devices that belong to a layer below a file system: LVM, md, ZFS, DRBD, firmware RAID. Several formats
+//! have their label at the end of the device, at an offset that depends on the device's size.
 
 use super::SignatureKind::{Raid, Volume};
 use super::{Ends, Found};

@@ -3,7 +3,8 @@
 //!
 //! Everything is decided from two windows at the start and end of the content, so that a probe takes two reads. Offsets
 //! and magic numbers are from each format's own sources; most are also in file(1) and libblkid. Content without a
-//! signature may still be data, such as a database on a raw device; [`blank`](crate::blank) samples for that.
+//! signature may still be data, such as a database on a raw device; [`blank`](crate::blank) takes samples to find such
+//! data.
 //!
 //! The guard decides whether a signature forbids writing.
 
@@ -90,7 +91,7 @@ pub struct Content {
     pub signatures: Vec<Signature>,
     /// True if the first 1 MiB contains only zeroes.
     pub starts_with_zeroes: bool,
-    /// True if there is a boot sector without partitions. Causes a note but no refusal.
+    /// True if there is a boot sector without partitions. This causes a note, but does not forbid writing.
     pub empty_boot_sector: bool,
 }
 

@@ -43,8 +43,8 @@ pub enum Flaw {
         /// Number of bytes of the unit that differ from those written.
         bytes: usize,
     },
-    /// The unit was written with another length. It is the beginning of a longer unit, or intact shorter units
-    /// overwrote a part of it. The rest cannot be checked.
+    /// The block was written in units of another length. It is the beginning of a longer unit, or intact
+    /// shorter units have overwritten a part of it. The other bytes of the block cannot be checked.
     OtherLength {
         /// Header of the longer unit, or of the latest of the shorter units.
         mark: Mark,

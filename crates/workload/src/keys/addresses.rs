@@ -1,4 +1,4 @@
-//! Keys of block sizes and of address patterns: schema, reader and writer.
+//! Keys whose values are block sizes or address patterns: schema, reader and writer.
 
 use super::value::{Form, Value};
 use crate::range::size_text;

@@ -1,4 +1,4 @@
-//! The writer of workload files, in two forms.
+//! Writes a specification as a workload file, in the form stored with runs or in a short form for people.
 
 use super::addresses::addresses_text;
 use super::value::{Form, Value};

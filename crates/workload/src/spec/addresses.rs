@@ -115,6 +115,6 @@ pub enum Pattern {
 pub struct Address {
     /// How the addresses of these operations are chosen.
     pub pattern: Pattern,
-    /// Share of the operations, relative to the other patterns of the same table.
+    /// Weight of this pattern, relative to the other patterns in the same table of the workload file, such as `[read]`.
     pub share: f64,
 }

@@ -22,7 +22,7 @@ pub struct Limits {
     pub start_after_ns: u64,
     /// Whether the other workloads of the cell end when this one does.
     pub ends_others: bool,
-    /// Steady state at which the cell ends; None: no such condition.
+    /// Steady-state criterion that ends the cell; None: no such criterion.
     pub steady: Option<Steady>,
 }
 

@@ -1,9 +1,9 @@
-//! Maps an address in a file set, whose files follow each other, to an offset from the start of the active range, in
-//! constant time and memory.
+//! Maps an address in a file set to an offset from the start of the active range, in constant time and memory.
+//! Addresses count through all files, one file after the other.
 //!
-//! The layout is that of ext4 with blocks of 4 KiB: flexible groups of 16 block groups of 128 MiB, each with the
-//! bitmaps and inode tables of its groups at the start. Files are contiguous and follow each other. If they have
-//! extents of a given length, a bijection scatters the extents over the range.
+//! The layout is that of ext4 with blocks of 4 KiB: flexible groups of 2 GiB. A flexible group consists of 16 block
+//! groups, and starts with the bitmaps and inode tables of all of them. Files are contiguous and follow each other. If
+//! the file set has an extent length instead, a bijection scatters the extents over the range.
 
 use super::geometry::GeometryError;
 use super::permute::Permutation;

@@ -1,10 +1,10 @@
-//! The target's geometry for a stream, and the errors of a workload that does not fit it.
+//! The properties of a target that a stream needs, and the errors of a workload that does not fit the target.
 
 use iodyno_units::human;
 
 use crate::spec::Spec;
 
-/// Properties of the target and its workers from which streams are created.
+/// Size, alignment and number of workers of a target, from which its streams are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     pub capacity_bytes: u64,

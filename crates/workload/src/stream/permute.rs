@@ -1,5 +1,5 @@
-//! A keyed bijection of 0 .. n for any n. It scatters ranks over blocks without collisions, and orders the blocks of
-//! a pass so that each comes once, in constant memory.
+//! A keyed bijection of 0 .. n for any n, in constant memory. It scatters ranks over blocks without collisions. It also
+//! orders the blocks of a pass so that each block comes once.
 //!
 //! It is a generalised Feistel network (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002) over a × b
 //! values, where a is the power of two below √n and b = ⌈n / a⌉. At most a - 1 of these values are beyond n, so cycle

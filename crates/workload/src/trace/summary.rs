@@ -49,9 +49,9 @@ pub struct TraceSummary {
     pub sequential: [u64; 3],
     /// Time from the trace's start to its last operation, ns.
     pub span_ns: u64,
-    /// Maximum number of operations in any second, counted from the trace's start.
+    /// Maximum number of operations in one second. Seconds are consecutive and begin at the trace's start.
     pub peak_ops_per_s: u64,
-    /// Maximum number of bytes in any second, counted from the trace's start.
+    /// Maximum number of bytes read and written in one second. Seconds are consecutive and begin at the trace's start.
     pub peak_bytes_per_s: u64,
     /// Highest end address of an operation on the target, bytes, if the replay begins at offset 0.
     pub end_bytes: u64,
@@ -75,7 +75,7 @@ pub struct TraceSummary {
 }
 
 impl TraceSummary {
-    /// Total number of operations.
+    /// Number of operations of all kinds, including flushes.
     pub fn all_ops(&self) -> u64 {
         self.ops.iter().sum()
     }

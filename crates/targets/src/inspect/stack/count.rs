@@ -1,4 +1,4 @@
-//! Counts the bytes that the devices at the bottom of a storage stack have moved, by their sector counters.
+//! Counts the bytes moved by the devices at the bottom of a storage stack, from the kernel's sector counters.
 
 use super::walk::{is_multipath_head, is_served, memory_device};
 use super::{End, Stack};
@@ -6,12 +6,12 @@ use crate::inspect::DiskStats;
 use crate::inspect::topology::BlockNode;
 use crate::sysroot::{DevNo, SysRoot};
 
-/// Bytes read and written since boot by the devices below a target.
+/// Bytes that the devices below a target have read and written, since boot or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Bytes read, summed over the devices.
     pub read_bytes: u64,
-    /// Bytes written, summed over the devices; before Linux 4.18 discarded bytes too.
+    /// Bytes written, summed over the devices. Before Linux 4.18, discarded bytes are included.
     pub written_bytes: u64,
 }
 
@@ -32,8 +32,8 @@ impl Counted {
 }
 
 impl Stack {
-    /// Reads the byte counters of the lowest devices. `None` if they can't show the target's I/O, because the
-    /// storage is memory or on another machine, or because a device has no counters.
+    /// Reads the byte counters of the devices at the bottom of the stack. `None` if the counters can't show the
+    /// target's I/O, for example because the storage is memory or on another machine, or because counting is disabled.
     pub fn count(&self, root: &SysRoot) -> Option<Counted> {
         if !matches!(self.end, End::Device | End::Served | End::Memory) || self.uncounted {
             return None;

@@ -1,5 +1,5 @@
-//! Effects of layers on I/O, from the type of a device-mapper target, the state of a RAID set, the mode of a cache, or
-//! the checksums of a file system.
+//! Effects of layers on I/O. They are derived from the type of a device-mapper target, the state of a RAID set, the
+//! mode of a cache, or the checksums of a file system.
 //!
 //! Only root can read the types of device-mapper targets. For other users, the uuids of LVM and cryptsetup give the
 //! type.
@@ -59,10 +59,10 @@ pub enum Effect {
     BuffersWrites,
 }
 
-/// An effect on I/O, such as caching, with the layer of the storage stack and the kernel driver that cause it.
+/// An effect of one storage layer on I/O, such as caching, and the driver that causes the effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerEffect {
-    /// Name of the device or file system.
+    /// Name of the device, or of the file system with its mount point.
     pub layer: String,
     /// Driver that causes the effect, such as `writecache`.
     pub driver: String,

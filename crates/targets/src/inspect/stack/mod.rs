@@ -18,7 +18,7 @@ pub use count::Counted;
 pub use effects::{Effect, LayerEffect};
 pub(crate) use walk::stack_of;
 
-/// Program or driver that implements a layer between the target and its disks.
+/// Kind of a storage layer: a file system, a block device, or a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerKind {
@@ -81,7 +81,7 @@ pub enum End {
     Unknown,
     /// Physical devices, as far as this machine can tell.
     Device,
-    /// Storage behind a process on this machine or behind an unknown layer.
+    /// Storage served by a process on this machine, or storage below a layer of an unknown kind.
     Served,
     /// Storage of another machine, or of the host of this virtual machine.
     Remote,
@@ -107,14 +107,14 @@ pub struct Lowest {
 /// Storage layers below a target, down to its lowest block devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stack {
-    /// Layers from top to bottom; members of one layer are adjacent.
+    /// Layers from top to bottom. If a layer has several devices below it, each is followed by the layers below that
+    /// device.
     pub layers: Vec<Layer>,
-    /// Kind of storage at the bottom of the stack. If the stack ends in several kinds, the last of them in the order of
-    /// [`End`].
+    /// Kind of storage at the bottom of the stack. If there are several kinds, the one that comes last in [`End`].
     pub end: End,
-    /// Block devices at the bottom of the stack.
+    /// Disks or partitions at the bottom of the stack; empty if the data is only in memory or elsewhere.
     pub lowest: Vec<Lowest>,
-    /// Layers that use the page cache even with direct I/O, each with the way to avoid this.
+    /// Clauses for warnings. Each states which layer uses the page cache even with direct I/O, and how to avoid that.
     pub page_cache: Vec<String>,
     /// Device numbers of all block devices in the stack, including the disk of each partition.
     pub passes: Vec<DevNo>,
@@ -129,7 +129,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// True if I/O on the target passes through the device `dev`.
+    /// True if the device with this number is in the stack. The disk of a partition counts as well.
     pub fn passes(&self, dev: DevNo) -> bool {
         self.passes.contains(&dev)
     }
