@@ -338,11 +338,9 @@ impl Metric {
     /// Which quantity of a single cell this metric reports; None if the metric is computed in another way.
     pub const fn quantity(self) -> Option<Quantity> {
         Some(match self {
-            Self::Iops
-            | Self::IopsFresh
-            | Self::IopsSteady
-            | Self::IopsLow
-            | Self::IopsHigh => Quantity::Iops,
+            Self::Iops | Self::IopsFresh | Self::IopsSteady | Self::IopsLow | Self::IopsHigh => {
+                Quantity::Iops
+            }
             Self::Bandwidth => Quantity::Bandwidth,
             Self::LatencyMean => Quantity::Mean,
             Self::LatencyP50 => Quantity::Quantile(0.5),
