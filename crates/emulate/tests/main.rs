@@ -11,6 +11,8 @@ mod array_histories;
 mod arrays;
 mod arrays_of_arrays;
 mod bad_files;
+
+mod bursts;
 mod calypso;
 mod catalog;
 #[path = "common/catalog.rs"]
