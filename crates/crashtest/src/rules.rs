@@ -41,7 +41,7 @@ pub enum Growth {
 pub enum Replace {
     /// Neither size nor data: the new name may refer to an empty file.
     Nothing,
-    /// The file's size, because its blocks were allocated; its data may read as zeros.
+    /// The file's size: the rename allocates the blocks, but does not wait for the data, which may read as zeros.
     Size,
     /// The file's size and data.
     Data,

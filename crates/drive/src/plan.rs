@@ -24,8 +24,8 @@ pub struct TargetPlan {
     pub align_bytes: u32,
     /// Map of the target's verifiable content; `None` if content is not verifiable, or no data is transferred.
     pub verify: Option<Arc<VerifyMap>>,
-    /// Index in [`CellSpec::beside`] of the workload that runs on this target; `None`: the cell's main workload. A
-    /// target with several simultaneous workloads has one entry for each.
+    /// Index in [`CellSpec::beside`] of the workload that runs on this target; `None`: the cell's main workload runs on
+    /// it. A target with several simultaneous workloads has one entry for each.
     pub beside: Option<usize>,
     /// Index of the target in the cell, from 0; equal in all entries for one target.
     pub number: u32,
@@ -67,14 +67,14 @@ pub struct CellPlan {
     /// alone, and in virtual time.
     pub start: Option<Arc<dyn StartTogether>>,
     /// Maximum number of SSD events that a warm-up simulates, for targets in virtual time. The warm-up runs the workload
-    /// before the ramp until the fill of buffers and caches no longer changes. `None`: no warm-up.
+    /// before the ramp until the fill of buffers and caches no longer changes. `None`: the cell has no warm-up.
     pub warm_up_events_max: Option<u64>,
     /// Number of times that the workloads write the capacity of emulated flash devices before the cell, in no
     /// simulated time (`model/aging.rs`); 0: the devices are not aged.
     pub aged_passes: f64,
-    /// The map of each emulated flash device contains one in `represent` of the device's logical pages; 1 to 2^20.
-    /// `None`: chosen by the device's size. A smaller map is created in less time, but represents garbage collection
-    /// less well.
+    /// Sampling ratio k of emulated flash devices, 1 to 2^20: a device's map contains one of every k logical pages.
+    /// `None`: the size and number of the devices determine k. With a larger k the map is created in less time, but
+    /// garbage collection is simulated less accurately.
     pub represent: Option<u32>,
     /// Timeout for a worker's final flush, ns. An allowance for writing the worker's bytes is added.
     pub flush_ns: u64,
@@ -151,7 +151,7 @@ impl CellPlan {
     }
 }
 
-/// Reason why a cell could not be run.
+/// Error of a cell: its workload does not fit the target, or an I/O engine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
     /// The workload is impossible on the target.

@@ -6,7 +6,7 @@
 //! instead, and the cell counts the replaced operations.
 //!
 //! For the run's own writes, the map knows the latest acknowledged write of each unit, and the latest one that a flush
-//! or FUA made durable. For earlier content, it uses a [`Written`] map that an earlier run has left (`written.rs`).
+//! or FUA made durable. For earlier content, it uses a [`Written`] map that an earlier run has saved (`written.rs`).
 //! `diagnosis.rs` classifies the units that are read.
 
 mod diagnosis;

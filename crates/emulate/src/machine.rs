@@ -75,9 +75,9 @@ impl Machine {
         Self::build(system, seed, None)
     }
 
-    /// Same as [`Self::new`], but the map of every flash device contains one in `represent` logical pages.
-    /// [`Self::new`] chooses this ratio by the size of the device. The ratio 1 is exact, and needs up to 1 GiB of
-    /// memory for a device of 400 GB.
+    /// Same as [`Self::new`], but with this sampling ratio: the map of every flash device contains one of every
+    /// `represent` logical pages. [`Self::new`] derives the ratio from the size and number of the devices. The ratio 1
+    /// is exact, and needs up to 1 GiB of memory for a device of 400 GB.
     ///
     /// # Errors
     /// As [`Self::new`].

@@ -14,7 +14,7 @@ use iodyno_workload::{ActiveRange, ArrivalKind, Block, Content, Edge, Limits, Pe
 
 /// First letters of options that have no effect on results, with the reason.
 const NOTED: &[(char, &str)] = &[
-    ('C', "no cool-down follows the measured time"),
+    ('C', "no cool-down follows the measurement"),
     ('D', "a time series by interval is always kept"),
     ('L', "latencies are always recorded"),
     ('P', "iodyno shows progress without an option"),

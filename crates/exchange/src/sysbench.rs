@@ -212,7 +212,7 @@ impl Reading<'_, '_> {
         let is_on = self.flag("file-fsync-end") && !self.flag("file-fsync-all");
         if mode.writes && is_on {
             let words = format!(
-                "each thread ends with {files} flushes, within the measured time, as in sysbench"
+                "each thread ends with {files} flushes, within the measured window, as in sysbench"
             );
             self.remark("file-fsync-end", &words);
             workload.flush_at_end(files);

@@ -48,7 +48,7 @@ const ITERATIONS: (usize, usize, usize) = (10, 4, 2);
 /// Threshold of [`Fitted::scale`]. A fit above it is a misfit: no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
 
-/// Reason for which a fit ended without a result.
+/// Error of a fit: unusable input, an interruption, or a workload that can't be simulated.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FitError {
     /// The start device or the measured cells can't be used.

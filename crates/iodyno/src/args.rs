@@ -353,9 +353,9 @@ pub struct Purge {
     /// Commands that erase a whole device are never sent for a partition, a file, or a target limited by `?size=`.
     #[arg(value_parser = target)]
     pub target: TargetName,
-    /// Choose the erase method [default: the first below that the target supports]
+    /// Choose the erase method [default: the best that the target supports]
     ///
-    /// Methods: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
+    /// Methods, best first: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
     /// ata-erase-enhanced, discard, and anew. The last sends no command; it is for targets that the run creates
     /// (memory, or a file that does not exist yet).
     #[arg(long, value_name = "METHOD")]

@@ -317,7 +317,7 @@ impl Job<'_> {
         }
         let ended = program.record(folders, FOLDER, &folder);
         match (flags.fail_sync, &ended) {
-            // A program may exit with an error after a failed sync.
+            // After a failed sync, the program's exit status is ignored.
             (Some(_), Ok(Ended::Exited(_))) => {}
             _ => require_success("the program", ended)?,
         }

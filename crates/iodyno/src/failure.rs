@@ -23,7 +23,7 @@ pub(crate) const NOT_HELD: u8 = 6;
 pub(crate) const WRONG_STATES: u8 = 4;
 /// Exit code of a comparison in which at least one metric is worse.
 pub(crate) const SLOWER: u8 = 7;
-/// Exit code of an inconclusive comparison: no metric is shown to be worse, but some are undecided. Also the code of a
+/// Exit code of an inconclusive comparison: no metric was found to be worse, but some are undecided. Also the code of a
 /// replay whose record was truncated, so that its events can't be compared.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: steady state was not reached, or a stage measured nothing. Also the code of

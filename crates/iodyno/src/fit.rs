@@ -37,7 +37,7 @@ const NAME: &str = "fit";
 /// Fraction of an SSD's capacity that a fit writes by default: 0.004 % of the rated endurance of a drive with 0.3 drive
 /// writes per day for five years.
 const WRITES_SHARE: f64 = 0.02;
-/// Default measured time per cell, ns: for a hard disk, whose operations are slow, and for other devices.
+/// Default duration of a cell's measurement, ns: for a hard disk, whose operations are slow, and for other devices.
 const TIME_NS: (u64, u64) = (20_000_000_000, 1_000_000_000);
 
 pub(crate) fn command(

@@ -10,7 +10,7 @@
 //! A threshold has one outcome for each figure of each cell that it covers. Repeats of a cell are judged together. For
 //! several targets, the merged cell is judged.
 //!
-//! A threshold holds only if it was *shown* to hold. It does not hold for a percentile with too few samples, for a
+//! A threshold holds only if the samples prove it. It does not hold for a percentile with too few samples, for a
 //! cell that is INVALID, or for a name that no cell has; the outcome then states the reason. The outcome is close if
 //! the limit lies within the 95 % confidence interval of the figure.
 

@@ -62,7 +62,8 @@ impl Finding {
     }
 }
 
-/// Count and lowest offsets of the units (blocks with their own checksum) with one finding.
+/// The units (blocks with their own checksum) that have the same finding: number of reads, number of units, and lowest
+/// offsets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Found {
@@ -87,17 +88,17 @@ pub struct Writer {
     pub layout: u8,
 }
 
-/// Completeness of the map of expected content left by an earlier run.
+/// Completeness of the map of expected content that an earlier run saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptMap {
-    /// No earlier run with stored results left a map of the target.
+    /// No earlier run with stored results saved a map of the target.
     #[default]
     None,
-    /// A run that ended early left the map. The latest writes of that run are missing from the map.
+    /// The map lacks the latest writes of a run that ended early.
     Unfinished,
-    /// The map is complete: either the latest run that wrote verifiable content left it, or this run filled the whole
-    /// target before its first cell.
+    /// The map is complete: either it was saved by the latest run that wrote verifiable content, or this run filled the
+    /// whole target before its first cell.
     Whole,
 }
 
@@ -196,7 +197,7 @@ impl Verification {
         self
     }
 
-    /// Number of reads and lowest offsets with one finding; None if the finding did not occur.
+    /// The units with this finding; None if the finding did not occur.
     pub fn of(&self, finding: Finding) -> Option<&Found> {
         self.found.get(&finding).filter(|found| found.reads > 0)
     }

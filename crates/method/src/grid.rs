@@ -55,7 +55,7 @@ pub struct Grid {
     pub base: Vec<(String, Spec)>,
     /// Axes, outermost first; empty for a single point.
     pub axes: Vec<Axis>,
-    /// Measured time of a point, ns.
+    /// Duration of the measurement at each point, ns.
     pub time_ns: u64,
     /// State of an emulated device at the start of each measurement.
     pub state: Precondition,

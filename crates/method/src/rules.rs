@@ -192,7 +192,10 @@ fn workload(
             let mut members = Vec::new();
             for member in group.members {
                 let text = all.get(&member.name).ok_or_else(|| {
-                    fail(format!("there is no workload `{}`, a member of this group", member.name))
+                    fail(format!(
+                        "this group lists the workload `{}`, which does not exist",
+                        member.name
+                    ))
                 })?;
                 let spec = Spec::from_toml(text).map_err(|e| fail(said(e)))?;
                 members.push((member.name, spec));

@@ -154,7 +154,7 @@ pub struct Points {
     /// Latency ceilings (maximum latencies) of the chosen points. If the method file has none for this stage, those of
     /// the earlier stage are used. Without a point that meets them, `max` and `optimal` choose one that exceeds them.
     pub ceilings: Vec<Ceiling>,
-    /// Measured time at each point, ns.
+    /// Duration of the measurement at each point, ns.
     pub time_ns: u64,
     /// Writes before each point: their workload, and their duration in ns. `None` for no writes.
     pub before: Option<(Spec, u64)>,

@@ -253,7 +253,7 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Totals over a run's cells: operations, bytes and measured time. Each must stay within its limit.
+/// Totals over a run's cells: operations, bytes and lengths of windows. Each must stay within its limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     ops: u64,
@@ -282,7 +282,7 @@ impl Totals {
         for (what, sum, most) in [
             ("operations", self.ops, 4 * COUNT_MAX),
             ("bytes", self.bytes, BYTES_MAX),
-            ("ns of measured time", self.window_ns, TIME_NS_MAX),
+            ("ns of measurement", self.window_ns, TIME_NS_MAX),
         ] {
             if sum > most {
                 return Err(format!("the cells add up to {sum} {what}, but the limit is {most}"));

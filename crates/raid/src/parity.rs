@@ -17,7 +17,7 @@ use std::mem::take;
 
 /// Parity computation. All methods panic if the slices' lengths differ.
 impl Simd {
-    /// Adds `from` to `to`: xor.
+    /// Computes `to ^= from` for each byte, which is addition in GF(2^8).
     pub fn xor_into(self, to: &mut [u8], from: &[u8]) {
         self.run(MulAdd { to, from, factor: 1 });
     }

@@ -96,7 +96,7 @@ fn no_threshold_is_listed_twice() {
     let words: Vec<_> = listed.iter().map(|v| (v.text.as_str(), v.tone, v.of.len())).collect();
     // Half of the cells have as many operations as the 99.999th percentile takes.
     let wanted = [
-        ("p99.999<1s: not shown", Tone::Warning, 2),
+        ("p99.999<1s: not proven", Tone::Warning, 2),
         ("p50<1s: held", Tone::Good, 4),
         ("p99.999<1s: held", Tone::Good, 2),
     ];

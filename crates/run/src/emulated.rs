@@ -154,7 +154,7 @@ impl Emulated {
     /// end the cell.
     ///
     /// # Errors
-    /// The workload rejects the ramp or the measured time in `length`.
+    /// The workload rejects the ramp or the window in `length`.
     pub fn experiment(
         &self,
         name: &str,

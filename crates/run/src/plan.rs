@@ -24,11 +24,11 @@ pub struct Plan {
     /// Thresholds by which the run will be judged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
-    /// Sum of the ramps and measured times of all cells (measurements) with a time limit, ns. Excludes writing initial
-    /// content.
+    /// Total length of all cells (measurements) with a time limit, including delays and ramps, ns. Excludes writing
+    /// initial content.
     pub time_ns: u64,
-    /// Ramp and measured time of each cell (measurement) in the list, ns, without repeats. Empty for a method, whose
-    /// cells depend on results.
+    /// Length of each cell (measurement) in the list with its delay and ramp, ns, without repeats. Empty for a method,
+    /// whose cells depend on results.
     #[serde(skip)]
     pub cell_times_ns: Vec<u64>,
     /// Whether `time_ns` is simulated time, which differs from the time that the simulation takes.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Minimum measured time of a cell, ns: enough for tens of I/Os on an SSD, though not on a disk.
+/// Minimum window of a cell, ns: long enough for tens of I/Os on an SSD, though not on a disk.
 const CELL_NS_MIN: u64 = 1_000_000;
 
 /// A request ready for execution: its names are looked up, and the files that it names are read.

@@ -36,7 +36,7 @@ impl Tail {
 /// Upper bound of a percentile of response times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Kind of operation to which the limit applies; `None`: all kinds.
+    /// Kind of operation to which the limit applies; `None`: it applies to all kinds together.
     pub of: Option<OpKind>,
     /// Percentile to which the limit applies.
     pub tail: Tail,
@@ -71,7 +71,7 @@ impl Loss {
 pub struct Demand {
     /// Name of the workload, for display.
     pub name: String,
-    /// Recorded run from which the workload was derived; `None`: the workload called `name`.
+    /// Recorded run from which the workload was derived; `None`: the workload was not derived from a run.
     pub like: Option<String>,
     /// Message log from which the demand was derived; `None`: the demand was not derived from a log.
     pub log: Option<LogDemand>,
@@ -86,8 +86,8 @@ pub struct Demand {
     pub limits: Vec<Limit>,
     /// Component whose loss must not prevent the system from meeting the demand; `None`: no loss is assumed.
     pub survive: Option<Loss>,
-    /// Minimum life of flash devices by their rated endurance, years. `None`: the device's rated life; 0: no
-    /// requirement.
+    /// Minimum life of flash devices by their rated endurance, years. `None`: the device's rated life is required; 0:
+    /// any life suffices.
     pub life_years: Option<f64>,
     /// Minimum usable capacity, bytes.
     pub capacity_bytes: u64,

@@ -27,7 +27,7 @@ pub struct Life {
     pub drive_writes_per_day: (f64, f64),
     /// Simulated write amplification: flash pages programmed per page written by the host.
     pub write_amplification: f64,
-    /// Number of arrays of all systems needed for the rate alone, without regard to lifetime.
+    /// Number of arrays that all systems together would need if lifetime were ignored.
     pub arrays_by_rate: u32,
 }
 

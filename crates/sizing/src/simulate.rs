@@ -247,8 +247,8 @@ impl Measured {
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
 
-    /// The bottleneck: the busiest resource, not counting resources that are only held while others work. `None` if
-    /// there is none.
+    /// The bottleneck: the busiest resource, except those that do no work themselves ([`Share::held`]). `None` if there
+    /// is none.
     pub fn binds(&self) -> Option<&Share> {
         self.shares.iter().find(|share| !share.held)
     }

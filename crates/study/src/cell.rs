@@ -41,8 +41,8 @@ pub struct CellKey {
     /// Length of a longer run that the cell represents, ns. One second of each minute is simulated, until the
     /// cell is stationary and its confidence intervals are narrow enough. None: the cell is simulated in full.
     pub span_ns: Option<u64>,
-    /// Measured time of a cell that is plotted over time, ns. The plot begins with the cell unless `ramp_ns` is set.
-    /// None: the cell is not plotted over time.
+    /// Length of the window of a cell that is plotted over time, ns. The plot begins with the cell unless `ramp_ns` is
+    /// set. None: the cell is not plotted over time.
     pub over_ns: Option<u64>,
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn short(key: &CellKey) -> CellKey {
 pub(crate) struct Job {
     pub(crate) key: CellKey,
     pub(crate) ramp_ns: u64,
-    /// Measured time in virtual time, ns; None: the cell ends after `ops` operations.
+    /// Length of the window in virtual time, ns; None: the cell ends after `ops` operations.
     pub(crate) window_ns: Option<u64>,
     pub(crate) ops: u64,
     pub(crate) interval_ns: u64,

@@ -51,7 +51,7 @@ pub struct Progress {
     pub share: f64,
 }
 
-/// Reason why a study could not be run.
+/// Error of a study: an interruption, a lost rank, or a cell that can't be simulated.
 #[derive(Clone, Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum StudyError {
     /// A signal stopped the study.

@@ -36,7 +36,7 @@ setters! {
     with_new_file(new_file: NewFile) new_file = new_file;
     /// Sets what writes store: random, compressible, verifiable or zero bytes.
     with_content(content: Content) content = content;
-    /// Sets the measured time, ns; does not change other limits.
+    /// Sets the duration of the measurement, ns; does not change other limits.
     with_time(time_ns: u64) limits.time_ns = Some(time_ns);
     /// Sets the number of operations after which the workload ends; does not change other limits.
     with_ops(ops: u64) limits.ops = Some(ops);

@@ -20,7 +20,7 @@ pub use limits::{Limits, Steady, SteadyFigure};
 
 /// Maximum number of worker threads per target.
 pub const MAX_THREADS: u32 = 1024;
-/// Maximum ramp and maximum measured time, ns: 365 days.
+/// Maximum duration of a ramp and of a measurement, ns: 365 days.
 pub const MAX_TIME_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Maximum number of outstanding operations per worker.
 pub const MAX_DEPTH: u32 = 65_536;
@@ -200,7 +200,7 @@ pub struct Batches {
     /// Refill threshold: once the queue is full, no operation is issued until at most this number are in flight.
     /// None: a completed operation is replaced immediately.
     pub refill_at: Option<u32>,
-    /// Weight of this workload in a cell with several weighted workloads; None: no weight. The workload's workers wait
+    /// Weight of this workload in a cell with several weighted workloads; None: it has no weight. The workers wait
     /// while their share of all operations exceeds their share of the weights.
     pub flow: Option<u32>,
 }
@@ -373,7 +373,7 @@ impl Spec {
     }
 
     /// Alignment of randomly drawn addresses, bytes, if coarser than the workload's alignment; None: the
-    /// workload's alignment.
+    /// workload's alignment applies.
     pub fn address_align_bytes(&self) -> Option<u32> {
         self.address_align_bytes
     }
@@ -390,9 +390,9 @@ impl Spec {
         self.kinds().any(|(kind, _)| self.addresses(kind).iter().any(shared))
     }
 
-    /// The part of the target to which operations go. With [`Spec::worker_step_bytes`], its start is that of
-    /// the first worker's range. Its end is that of the last worker's range if
-    /// [`ActiveRange::ends_with_target`] is true, otherwise that of the first worker's.
+    /// The part of the target to which operations go. If each worker has its own range
+    /// ([`Spec::worker_step_bytes`]), the returned range starts with the first worker's range. It ends with the last
+    /// worker's range if [`ActiveRange::ends_with_target`] is true, otherwise with the first worker's range.
     pub fn active(&self) -> ActiveRange {
         self.active
     }

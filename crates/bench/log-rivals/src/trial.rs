@@ -24,12 +24,12 @@ const SEED: u64 = 22;
 /// Counts and latencies of one trial.
 #[derive(Debug)]
 pub(crate) struct Trial {
-    /// Number of messages acknowledged within the measured time.
+    /// Number of messages acknowledged in the measured window.
     pub(crate) messages: u64,
     pub(crate) seconds: f64,
     /// Latency of each batch in order, ns: from the call to the acknowledgement.
     pub(crate) latencies_ns: Vec<u64>,
-    /// Number of flushes that the disk completed within the measured time, including those of other programs;
+    /// Number of flushes that the disk completed in the measured window, including those of other programs;
     /// `None` if the disk is unknown.
     pub(crate) disk_flushes: Option<u64>,
 }

@@ -49,8 +49,8 @@ impl Carried {
         Self::with_workers(system, seed, &vec![threads_max; system.volumes.len()], None)
     }
 
-    /// Creates a machine with `threads[v]` workers on volume v. The map of each flash device has one in `represent` of
-    /// its pages; `None`: the device's size determines the fraction.
+    /// Creates a machine with `threads[v]` workers on volume v. `represent` is the sampling ratio of
+    /// [`Machine::represented`]; `None`: [`Machine::new`] chooses the ratio.
     fn with_workers(
         system: &Arc<System>,
         seed: u64,

@@ -1,5 +1,5 @@
-//! Experiments: one cell with one workload on all volumes of an emulated system, on a new machine. Studies, sizing and
-//! explanations consist of experiments.
+//! Experiments: cells on all volumes of an emulated system. Each starts from the system's initial state, not from the
+//! state after an earlier cell. Studies, sizing, fits and explanations consist of experiments.
 
 use super::Modelled;
 use crate::engine::Medium;
@@ -21,7 +21,7 @@ pub struct Length {
 }
 
 impl Length {
-    /// Sets the ramp and the measured time of a workload. Its other limits do not change.
+    /// Sets the lengths of a workload's ramp and window. Its other limits do not change.
     ///
     /// # Errors
     /// The rule that the workload then violates.

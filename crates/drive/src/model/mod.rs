@@ -13,7 +13,7 @@
 //!   same operations at the same instants of virtual time.
 //! * Operations in flight at the end of the window are not counted. A machine that continues in another cell finishes
 //!   them first.
-//! * A cell may end before its time limit, once its results are shown to be steady (`settle.rs`). Its window then has
+//! * A cell may end before its time limit, once its results are proven steady (`settle.rs`). Its window then has
 //!   the elapsed length, and its results state the early end.
 
 mod aging;

@@ -1,5 +1,5 @@
-//! Early end of a cell in virtual time: it may end before its time limit once its measurements are shown to be steady
-//! and precise enough.
+//! Early end of a cell in virtual time: it may end before its time limit once its results are proven steady and
+//! precise enough.
 //!
 //! The window is divided into batches of equal length. For each batch, the number of operations on all targets and the
 //! sum of their latencies are known. The first check is made after `batches_min` batches, the next ones when the window
@@ -11,7 +11,8 @@
 //!
 //! * The 95 % confidence interval of the mean, by batch means ([`batch`]), is narrow enough: its half width is at most
 //!   the requested fraction of the mean. The batch means are independent.
-//! * The trend over the whole window ([`drift`]) is shown to be within [`TREND_MAX`] times that fraction.
+//! * The confidence interval of the trend over the whole window ([`drift`]) lies within ± [`TREND_MAX`] times that
+//!   fraction.
 //! * The level has no break.
 //! * An oscillation, if any, was observed for ten periods.
 //!

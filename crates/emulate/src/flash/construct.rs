@@ -49,7 +49,8 @@ pub(crate) struct Population {
     channel_ns_per_byte: f64,
     remote_factor: f64,
     driver_write_ns: u64,
-    /// k, where one in k logical pages is in the map; `None`: chosen by the device's size.
+    /// Sampling ratio k: a device's map contains one of every k logical pages. `None`: the size and number of the
+    /// devices determine k.
     represent: Option<u32>,
     made: Vec<(Made, Ftl)>,
     /// Driver threads created so far: socket, index, and number of further devices that the thread can serve.
@@ -111,7 +112,7 @@ impl Population {
         ftl
     }
 
-    /// Returns k, where one in k logical pages of a device is in the map.
+    /// Returns the sampling ratio k: the map contains one of every k logical pages of a device.
     fn represent(&self, logical_pages: u64) -> u32 {
         self.represent.unwrap_or_else(|| {
             let share = (REPRESENTED_PAGES_MAX / self.devices.max(1)).max(REPRESENTED_PAGES_MIN);

@@ -19,7 +19,7 @@ pub struct Shape {
     pub raw_pages: u64,
     /// Pages per block, at least 2.
     pub pages_per_block: u32,
-    /// Sampling ratio k, 1 to 2²⁰: the map contains one page in k. 1 is exact.
+    /// Sampling ratio k, 1 to 2²⁰: the map contains one of every k pages. 1 is exact.
     pub represent: u32,
     /// Number of write frontiers, each with an open block (see `Placement::frontiers`). 2 without placement.
     pub frontiers: u32,
@@ -40,7 +40,7 @@ const PAGES_PER_BLOCK_MIN: u32 = 256;
 /// Maximum number of logical pages (4 PiB). Limited by the length of the tags in the table of heavy
 /// hitters.
 const LOGICAL_PAGES_MAX: u64 = 1 << 40;
-/// Maximum of k, where one in k pages is in the map.
+/// Maximum sampling ratio ([`Shape::represent`]).
 const REPRESENT_MAX: u32 = 1 << 20;
 
 /// Minimum number of pages in the map. With fewer, results are dominated by noise.

@@ -407,7 +407,7 @@ impl<'a> Reading<'a> {
         };
         self.note(
             opt,
-            "the steady state is judged for all clones of the job together; results cover the whole measured time",
+            "the steady state is judged for all clones of the job together; results cover the whole measurement",
         );
         let within = Percent::from_fraction(percent / 100.0);
         Some(Steady { figure, by_slope, within, window_ns, after_ns })

@@ -180,7 +180,7 @@ impl<'a> Reading<'a> {
         }
         let opt = self.opt("filesize")?;
         if region.threads > 1 && !region.is_shared {
-            let words = "in fio the files of each clone have different sizes, but in iodyno clones have equal parts of the target";
+            let words = "fio draws the file sizes of each clone separately, but iodyno divides the target equally among the clones";
             self.refuse(opt, words, "use a section for each clone, with numjobs=1");
             return None;
         }

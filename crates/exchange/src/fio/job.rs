@@ -347,7 +347,7 @@ impl Reading<'_> {
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
         if let (Some(opt), true) = (at_end.and_then(|name| self.opt(name)), writes) {
             workload.flush_at_end(plan.region.files);
-            self.note(opt, "each file is flushed after the last operation, within the measured time, as in fio");
+            self.note(opt, "each file is flushed after the last operation, within the measured window, as in fio");
         }
         let backlog = self.count("verify_backlog").unwrap_or(0);
         if backlog > 0 && writes && self.verifies() && self.section.value("do_verify") != Some("0")

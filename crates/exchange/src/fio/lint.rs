@@ -72,7 +72,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Warns if the ramp is longer than the measured time.
+    /// Warns if the ramp is longer than the measurement.
     fn long_ramp(&mut self) {
         let ramp_ns = self.time("ramp_time", SECOND_NS).unwrap_or(0);
         let Some(runtime_ns) = self.time("runtime", SECOND_NS).filter(|ns| *ns > 0) else { return };

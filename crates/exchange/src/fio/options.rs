@@ -217,7 +217,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         "trim_percentage",
-        "trims are issued only as a share of all operations",
+        "fio trims a share of the blocks that it wrote; iodyno issues trims as a share of all operations",
         "use rw=trim, or a workload file with `mix = { trim = 1 }`",
     ),
     ("lockfile", "iodyno does not lock files", "remove the line"),
@@ -265,10 +265,14 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("verify_offset", "the position of the header in a block is fixed", "remove the line"),
     (
         "trim_backlog",
-        "trims are issued only as a share of all operations",
+        "fio trims a share of the blocks that it wrote; iodyno issues trims as a share of all operations",
         "use rw=randtrim in a job of its own",
     ),
-    ("trim_backlog_batch", "trims are issued only as a share of all operations", "remove the line"),
+    (
+        "trim_backlog_batch",
+        "fio trims a share of the blocks that it wrote; iodyno issues trims as a share of all operations",
+        "remove the line",
+    ),
     ("trim_verify_zero", "reads of discarded blocks may return any data", "remove the line"),
     ("uid", "iodyno does not change its user", "remove the line, and use `sudo -u`"),
     ("gid", "iodyno does not change its group", "remove the line, and use `sudo -g`"),

@@ -87,7 +87,7 @@ pub struct Crashtest {
     /// Let the Nth fsync of the program fail with EIO; the others succeed
     ///
     /// As on Linux, the data are then no longer dirty: a later fsync succeeds without writing them. The
-    /// program may then exit with an error.
+    /// program's exit status is ignored.
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
     pub fail_sync: Option<u64>,
     /// Write the recorded run to this file, which --from explores without running the program again

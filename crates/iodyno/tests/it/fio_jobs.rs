@@ -191,8 +191,8 @@ fn jobs_are_varied() {
     assert_eq!(cells(&place.document(&words.replace("scratch:", "ram:"))).len(), 4);
 }
 
-/// The flushes of `end_fsync`: one of each file of each clone, behind all else and within the measured time, whatever ends
-/// the job; as many as fio issues.
+/// The flushes of `end_fsync`: one of each file of each clone, behind all else and within the measured window, whatever
+/// ends the job; as many as fio issues.
 #[test]
 fn flushes_at_the_end_are_measured() {
     let place = Place::new();

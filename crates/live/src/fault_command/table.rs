@@ -104,9 +104,17 @@ const fn fault(fault: Fault) -> Result<Ask, String> {
 
 /// All fault commands, in the order of the help.
 pub const COMMANDS: &[Command] = &[
-    plain("power-cut", "switch the power off and immediately on", Form::Power(Fault::PowerCut)),
-    plain("power-off", "switch the power off", Form::Power(Fault::PowerOff)),
-    plain("power-on", "switch the power on", Form::Power(Fault::PowerOn)),
+    plain(
+        "power-cut",
+        "cut the power and restore it immediately: volatile caches lose dirty data",
+        Form::Power(Fault::PowerCut),
+    ),
+    plain(
+        "power-off",
+        "cut the power: volatile caches lose dirty data, and everything fails until power-on",
+        Form::Power(Fault::PowerOff),
+    ),
+    plain("power-on", "restore the power after power-off", Form::Power(Fault::PowerOn)),
     plain(
         "lose",
         "remove the device",

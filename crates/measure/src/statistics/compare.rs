@@ -1,11 +1,11 @@
 //! Comparison of two configurations, cell by cell, on the values of whole runs, with one verdict per cell.
 //!
-//! - A difference is claimed if it is both *shown* and *large*. Shown: by an exact Mann–Whitney test, corrected for
-//!   the number of cells ([`super::discovery`]). Large: the Hodges–Lehmann shift of the logarithms reaches a
-//!   threshold, which is 2 % or the noise floor of an A/A comparison.
+//! - A difference is claimed if it is both significant and large. It is significant by an exact Mann–Whitney test,
+//!   corrected for the number of cells ([`super::discovery`]). It is large if the Hodges–Lehmann shift of the
+//!   logarithms reaches a threshold, which is 2 % or the noise floor of an A/A comparison.
 //! - Equality is claimed if the whole confidence interval of the shift lies within the threshold. With a confidence
 //!   of 1 − 2α this equals two one-sided tests at the level α (Schuirmann 1987).
-//! - Anything else is inconclusive. The smallest shift that the runs could have shown is then reported.
+//! - Anything else is inconclusive. The smallest shift that the runs would detect is then reported.
 //!
 //! Runs of A and B must be interleaved in time, or the comparison includes changes over time.
 
@@ -59,9 +59,9 @@ pub enum Difference {
     Faster,
     /// B is worse than A: slower, or higher in latency.
     Slower,
-    /// A and B were shown to differ by less than the threshold.
+    /// The confidence interval of the shift lies within the threshold.
     Same,
-    /// Neither a difference nor equality was shown.
+    /// The runs prove neither a difference nor equality.
     Inconclusive {
         /// Shift that this number of runs would detect in four of five comparisons at this noise, as a fraction of A.
         /// At least the threshold.
@@ -94,7 +94,7 @@ pub struct Comparison {
     pub test: rank::MannWhitney,
     /// p-value corrected for the number of compared cells; None with too few runs.
     pub p_adjusted: Option<f64>,
-    /// Whether B was shown to differ from A, or to be the same.
+    /// Verdict on whether B differs from A.
     pub difference: Difference,
 }
 
@@ -165,7 +165,7 @@ fn conclude(
     } else if same {
         Difference::Same
     } else {
-        // A shift as large as the half width is shown in half of the comparisons. It is shown in four of five if it is
+        // A shift as large as the half width is detected in half of the comparisons, and in four of five if it is
         // larger by the 80 % point of the normal distribution, in standard errors.
         let (reach, power) =
             (distribution::normal_quantile(1.0 - alpha / 2.0), distribution::normal_quantile(0.8));

@@ -2,7 +2,7 @@
 //! fraction per hour. This verdict is iodyno's own, in addition to that of SNIA's specification ([`super::steady`]).
 //!
 //! The series is cut at its breaks ([`super::change`]); only the segment after the last break counts. The slope of this
-//! segment ([`super::slope`]) must be shown to be small: the whole confidence interval within ± 1 % per hour. It is not
+//! segment ([`super::slope`]) must be small: its whole confidence interval must lie within ± 1 % per hour. It is not
 //! enough that the interval includes 0, since then noise alone would make any series steady. A swing
 //! ([`super::oscillation`]) is reported with its period. A large swing has a verdict of its own, since the
 //! specification's test accepts ± 10 %.
@@ -54,9 +54,9 @@ impl Default for DriftLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Steadiness {
-    /// The drift was shown to be below the limit.
+    /// The confidence interval of the drift lies within the limit.
     Steady,
-    /// The drift was shown to exceed the limit.
+    /// The confidence interval of the drift lies beyond the limit.
     Drifting,
     /// The amplitude of a periodic swing exceeds the limit.
     Oscillating {

@@ -30,7 +30,7 @@ pub struct RateSearchFinding {
     /// Rate at which the search gave up because too few operations completed to determine the latency; `None` if the
     /// search did not give up.
     pub unknown_iops: Option<f64>,
-    /// Measuring time that would have sufficed to determine the latency at `unknown_iops`, s; `None` if the search
+    /// Length of a window that would have sufficed to determine the latency at `unknown_iops`, s; `None` if the search
     /// did not give up.
     pub time_needed_s: Option<f64>,
     /// Highest rate found to meet the limit; `None` if none was.

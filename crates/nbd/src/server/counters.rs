@@ -44,7 +44,7 @@ pub struct Snapshot {
 }
 
 impl Counters {
-    /// Reads each counter separately, so the values may differ slightly in time.
+    /// Reads the counters one after another, so their values do not all belong to exactly the same instant.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             connections: self.connections.load(Relaxed),

@@ -238,7 +238,7 @@ fn rates(run: &Run, cell: &Cell, total: &Interval, rate: f64) -> String {
     kinds.iter().map(word).collect::<Vec<_>>().join(",")
 }
 
-/// Duration of the job, ns: its time limit if that ended it, otherwise the measured time, rounded to ms.
+/// Duration of the job, ns: its time limit if that ended it, otherwise the length of the window, rounded to ms.
 fn time_ns(run: &Run, cell: &Cell) -> u64 {
     let asked = said(run, cell, |spec| parse_duration_ns(spec["limits"]["time"].as_str()?).ok());
     let measured_ns = (cell.window_ns + 500_000) / 1_000_000 * 1_000_000;

@@ -1,8 +1,8 @@
 //! Formats the intervals of a run as fio's log files: bandwidth, IOPS and latency as with `log_avg_msec`, and
 //! histograms as with `log_hist_msec`. Each interval is one log window.
 //!
-//! A row is `ms, value, direction, 0, 0`. The time is the end of the window, counted from the start of the cell's
-//! measured time. The value is KiB/s, operations per second, or the mean latency in ns. The direction is 0 for reads,
+//! A row is `ms, value, direction, 0, 0`. The time is the end of the log window, counted from the end of the cell's
+//! ramp. The value is KiB/s, operations per second, or the mean latency in ns. The direction is 0 for reads,
 //! 1 for writes, 2 for trims. Unlike fio, the logs of bandwidth and IOPS have rows of 0 for windows without
 //! operations, so that stalls are visible. A row of a histogram log is `ms, direction, block size, counts…`.
 

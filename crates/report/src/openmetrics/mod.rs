@@ -129,7 +129,7 @@ fn exposition<'a>(
     out.info("iodyno_run", "A run of iodyno.", &[run_info(run)]);
     let infos: Vec<String> = cells.iter().map(|(labels, cell)| cell_info(labels, cell)).collect();
     out.info("iodyno_run_cell", "A cell: one workload on one target.", &infos);
-    let help = "Measured time, without the ramp.";
+    let help = "Duration of the measurement, without the ramp.";
     let measured = of_cells(&|cell| cell.measured_ns as f64 / 1e9);
     out.gauge("iodyno_run_measured_seconds", help, &measured);
     let help = "Operations that succeeded.";

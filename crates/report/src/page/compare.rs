@@ -149,7 +149,7 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
 fn said(compared: &Compared<'_>) -> String {
     let words = match compared.finding() {
         Finding::Slower => "At least one figure is slower.",
-        Finding::Open => "No figure is shown to be slower, but some could not be judged.",
+        Finding::Open => "No figure was found to be slower, but some could not be judged.",
         Finding::Clear => "All figures are the same or faster.",
     };
     let [a, b] = &compared.sides;

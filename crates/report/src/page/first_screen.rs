@@ -251,7 +251,7 @@ pub(super) fn verdicts(run: &Run, findings: Option<&Findings>) -> Vec<Verdict> {
             (true, _) if outcome.is_close() => ("held, but close", Tone::Warning),
             (true, _) => ("held", Tone::Good),
             (false, Some(_)) => ("not held", Tone::Bad),
-            (false, None) => ("not shown", Tone::Warning),
+            (false, None) => ("not proven", Tone::Warning),
         };
         let text = format!("{}: {word}", outcome.threshold);
         let of = judged(run, outcome);

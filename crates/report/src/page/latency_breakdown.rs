@@ -140,7 +140,7 @@ fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
     let all = [
         (
             is_emulated,
-            "Means per I/O over the measured time; for a read of several pages in parallel, means per page.",
+            "Means per I/O over the measured window; for a read of several pages in parallel, means per page.",
         ),
         (
             has(SUBMISSION),

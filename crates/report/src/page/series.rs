@@ -118,7 +118,7 @@ pub(super) fn one_after_the_other(
         summary: format!("Throughput at the end of each stage: {}.", said.join(", ")),
         conditions: labels::line_of(run, run_level, measured),
         shape: Shape::Plot(Plot {
-            x: Axis::from_zero("time of the stages, end to end", Quantity::Seconds),
+            x: Axis::from_zero("time, without pauses between stages", Quantity::Seconds),
             panels: vec![
                 Panel::new(
                     Axis::from_zero("throughput", Quantity::Throughput),
@@ -298,7 +298,7 @@ fn said(series: &SeriesFinding) -> String {
             Steadiness::TooShort { .. } => {
                 "measured for too short a time to tell whether the rate is steady"
             }
-            Steadiness::Inconclusive { .. } => "the rate is not shown to be steady",
+            Steadiness::Inconclusive { .. } => "the rate may or may not be steady",
         };
         words.push(format!("Our own verdict: {verdict}{trend}."));
     }

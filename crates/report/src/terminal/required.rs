@@ -23,8 +23,8 @@ pub(super) fn lines(run: &Run, thresholds: &[Threshold], style: Style) -> Vec<St
             (true, _, false) => ("+", "held", Role::Green),
             (false, Some(_), true) => ("✗", "not held", Role::Red),
             (false, Some(_), false) => ("x", "not held", Role::Red),
-            (false, None, true) => ("✗", "not shown", Role::Red),
-            (false, None, false) => ("x", "not shown", Role::Red),
+            (false, None, true) => ("✗", "not proven", Role::Red),
+            (false, None, false) => ("x", "not proven", Role::Red),
         };
         let text = clean(&text(run, outcome), 1000, style);
         let head = paint(&format!("{mark} {word:<11}"), role, style);

@@ -100,8 +100,8 @@ pub fn predictions(system: &System) -> Vec<(&'static str, Spec)> {
     reads.into_iter().chain(writes).map(spec).collect()
 }
 
-/// Ramp and measured time of a cell. Disks need longer ones, because they are slow and must first fill their buffer. So
-/// do rate limits, which an idle device may exceed during the limit's window. Memory needs shorter ones.
+/// Lengths of a cell's ramp and window. Disks need longer ones, because they are slow and must first fill their buffer.
+/// So do rate limits, which an idle device may exceed during the limit's window. Memory needs shorter ones.
 fn length(system: &System) -> Length {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, window_ns) = if any(|k| matches!(k, Kind::Disk(_))) {

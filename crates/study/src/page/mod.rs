@@ -218,7 +218,7 @@ fn model(outcome: &Outcome<'_>) -> Section {
     if let (cells @ 1.., shown) = outcome.of_spans {
         how.push((
             "cells that represent longer runs".to_owned(),
-            format!("{cells}, {shown} of them shown to be stationary"),
+            format!("{cells}, {shown} of them proven stationary"),
         ));
     }
     Section {

@@ -79,7 +79,7 @@ pub fn show(outcome: &Outcome<'_>, style: Style) -> String {
     }
     if let (cells @ 1.., shown) = outcome.of_spans {
         let spans = format!(
-            "{cells} cells represent longer runs; {shown} of them ended when they were shown to be stationary, \
+            "{cells} cells represent longer runs; {shown} of them ended when they were proven stationary, \
              without a trend"
         );
         lines.extend(paragraph(&spans, Role::Dim, style));

@@ -218,7 +218,7 @@ pub fn inspect(name: &TargetName) -> Result<Inspection, TargetError> {
 /// path.
 ///
 /// # Errors
-/// As [`inspect`], with the resolved path.
+/// The errors of [`inspect`], whose messages contain the resolved path.
 pub fn inspect_from(name: &TargetName, folder: &Path) -> Result<Inspection, TargetError> {
     let mut inspection = inspect(&name.under(folder))?;
     if let TargetName::Path { path, .. } = name {

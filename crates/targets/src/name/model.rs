@@ -120,7 +120,7 @@ impl ModelName {
         if model.state == Precondition::Fresh && model.fill_ppm != FILL_ALL_PPM {
             return bad(
                 name,
-                "a fresh device holds nothing, so it can't be filled in part.",
+                "`state=fresh` means an empty device, which contradicts `fill=`.",
                 "leave fill= out, or use another state, such as state=sequential&fill=50%.",
             );
         }

@@ -133,7 +133,7 @@ fn errors_name_the_remedy() {
         ("model:x?credits=101%", "credits=30s"),
         ("model:x?fill=0%", "state=fresh"),
         ("model:x?fill=half", "percentage"),
-        ("model:x?state=fresh&fill=50%", "holds nothing"),
+        ("model:x?state=fresh&fill=50%", "contradicts `fill=`"),
         ("model:x?occupancy=min", "occupancy=max"),
         ("model:x?workers=far", "workers=near"),
         ("live:", "device or system is missing"),

@@ -2,11 +2,11 @@
 
 use crate::range::Percent;
 
-/// End conditions of the measurement of one target. The first limit that is reached ends it; None: no such
+/// End conditions of the measurement of one target. The first limit that is reached ends it; None: there is no such
 /// limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Measured time after the ramp, ns.
+    /// Duration of the measurement after the ramp, ns.
     pub time_ns: Option<u64>,
     /// The measurement ends when all workers of the target together have completed this number of operations since the
     /// ramp.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub start_after_ns: u64,
     /// Whether the other workloads of the cell end when this one does.
     pub ends_others: bool,
-    /// Steady-state criterion that ends the cell; None: no such criterion.
+    /// Steady-state criterion that ends the cell; None: there is no such criterion.
     pub steady: Option<Steady>,
 }
 
@@ -54,7 +54,7 @@ pub struct Steady {
 }
 
 impl Limits {
-    /// Default measured time if no limit is given: 10 s, in ns.
+    /// Default duration of the measurement if no limit is given: 10 s, in ns.
     pub const DEFAULT_TIME_NS: u64 = 10_000_000_000;
     /// No ramp, and no end condition.
     pub const UNLIMITED: Self = Self {

@@ -318,7 +318,7 @@ pub(super) fn results(run: &Run, findings: Option<&Findings>) -> Facts {
     vec![
         row("cells", run.cells.len().to_string()),
         row("I/Os", human::whole(ops)),
-        row("measured time, all cells", human::duration_ns(window)),
+        row("duration of the measurements, all cells", human::duration_ns(window)),
         row("invalid", codes(iodyno_measure::Level::Invalid)),
         row("warnings", codes(iodyno_measure::Level::Warning)),
         row("notes", codes(iodyno_measure::Level::Note)),

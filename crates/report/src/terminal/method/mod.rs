@@ -363,24 +363,24 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     };
     let seconds = |s: f64| human::duration_ns((s * 1e9) as u64);
     let (text, role) = match drift.steadiness {
-        Steadiness::Steady => (format!("steady{trend}"), Role::Green),
+        Steadiness::Steady => (format!("is steady{trend}"), Role::Green),
         Steadiness::Drifting => (format!("drifts{trend}"), Role::Yellow),
         Steadiness::Oscillating { period_s } => {
             (format!("oscillates with a period of {}", seconds(period_s)), Role::Yellow)
         }
         Steadiness::TooShort { needed_s } => (
-            format!("measured for too short a time to tell: {} are needed", seconds(needed_s)),
+            format!("was measured for too short a time to tell: {} are needed", seconds(needed_s)),
             Role::Dim,
         ),
         Steadiness::Inconclusive { needed_s: Some(s) } => (
             format!(
-                "not shown to be steady{trend}; a measurement of about {} would tell",
+                "may or may not be steady{trend}; a measurement of about {} would tell",
                 seconds(s)
             ),
             Role::Dim,
         ),
         Steadiness::Inconclusive { needed_s: None } => {
-            (format!("not shown to be steady{trend}"), Role::Dim)
+            (format!("may or may not be steady{trend}"), Role::Dim)
         }
     };
     let breaks = match drift.breaks_s.len() {
@@ -391,10 +391,7 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
             seconds(drift.breaks_s[n - 1])
         ),
     };
-    let text = clean(&format!("our own verdict: {what} is {text}{breaks}"), 300, style)
-        .replace("is drifts", "drifts")
-        .replace("is oscillates", "oscillates")
-        .replace("is measured", "was measured");
+    let text = clean(&format!("our own verdict: {what} {text}{breaks}"), 300, style);
     paragraph(&text, role, style)
 }
 
