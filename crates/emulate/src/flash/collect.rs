@@ -2,6 +2,9 @@
 //! copies that free one page of the victim. Copies are read, programmed together in full program operations, and
 //! committed only if the source is still valid.
 //!
+//! With [`Translation::freed_per_write`](crate::spec::Translation::freed_per_write) above 1, credit is earned faster while
+//! a victim is collected, and not at all in the pause after it.
+//!
 //! If the map contains only one page in k, only one copy in k changes the map. The other copies take the same time, but
 //! change nothing.
 
