@@ -179,8 +179,8 @@ const STEADY_TIMES: u64 = 5;
 /// Number of times that conditioning overwrites the device: two, as in the SNIA's specification.
 const CONDITIONING_PASSES: u64 = 2;
 
-/// State of the emulated device before it runs the workload called `name`. [`Precondition::Workload`] means the state
-/// given in the emulated target's name.
+/// State of the emulated device before it runs the workload called `name`. [`Precondition::Workload`]: the target's name
+/// gives the state (`?state=`).
 pub fn precondition(name: &str) -> Precondition {
     let name = name.strip_prefix(HELD_OUT).unwrap_or(name);
     if name.starts_with(STEADY) {

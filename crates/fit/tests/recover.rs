@@ -284,8 +284,12 @@ fn soak_of_drawn_devices() {
             let mut score = Score::default();
             for seed in 1..=devices {
                 score.add(seed, &trial(device, seed));
+                println!(
+                    "{}{device}, {seed} drawn: {}",
+                    std::mem::take(&mut score.text),
+                    score.line()
+                );
             }
-            println!("{}{device}: {}", score.text, score.line());
         }
     }
 }

@@ -167,7 +167,7 @@ pub enum Command {
         /// Query whose rows must include each line of the file $IODYNO_ACKNOWLEDGED
         query: Option<String>,
     },
-    /// Run a script in the guest of `crashtest --guest`, which gets a file as its disk
+    /// Run a script in the guest of `crashtest --guest`, with a file as the guest's disk
     #[command(hide = true)]
     InGuest {
         /// Folder with the guest
@@ -203,7 +203,7 @@ pub enum Command {
     Show {
         /// Run to show: an id, the start of an id, `last`, `last~1` for the run before the last, or a name
         run: String,
-        /// Check the run against this threshold instead of its own, as `run --require` does; may be repeated
+        /// Check the run against this threshold instead of those recorded with it; may be repeated
         #[arg(long, value_name = "THRESHOLD")]
         require: Vec<Threshold>,
         /// Print one JSON document on standard output

@@ -117,7 +117,7 @@ fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
         ),
         (NamedWork::Method(_), "record-trace") => {
             format!(
-                "--{flag} records one cell of a workload, but `{name}` is a method: take it out"
+                "`{name}` is a method, but --{flag} records one cell of a workload: take out --{flag}"
             )
         }
         (_, "section") => {

@@ -23,7 +23,7 @@ pub struct Value {
     segment: u64,
 }
 
-/// A publisher known to the log.
+/// What the log keeps of a publisher, to detect messages that are published twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher {
     /// Name of the publisher; empty if the record with the name is damaged.

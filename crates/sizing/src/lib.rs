@@ -6,7 +6,7 @@
 //! | `demand` | defines the requirements on a system |
 //! | `log_demand` | converts a message rate to a demand, and sizes the publishers' buffers |
 //! | `candidate` | lists the systems to search |
-//! | `search` | decides the next trial, by number of arrays or rate |
+//! | `search` | chooses the number of arrays, or the rate, of the next trial |
 //! | `simulate` | simulates one trial |
 //! | `lab` | runs several simulations in parallel, and counts them |
 //! | `row` | holds the result for one candidate |

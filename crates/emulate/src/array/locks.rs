@@ -1,7 +1,7 @@
 //! Row locks of an array: only one piece of work at a time may change a row. Pieces of work with overlapping rows
 //! take turns in the order of their requests.
 //!
-//! A row consists of the sectors at one offset of all strips of a stripe. Rows are numbered across stripes: stripe
+//! A row consists of the sectors at the same offset in each strip of a stripe. Rows are numbered across stripes: stripe
 //! times strip size, plus the offset.
 
 use crate::request::{List, Slab};

@@ -70,7 +70,7 @@ pub struct Phases {
     pub rotation_ns: u64,
     /// Transfer between medium and buffer. For a read served by read-ahead: the wait for its data.
     pub transfer_ns: u64,
-    /// Link transfer and the wait for the link. For a read from the medium, only the part after the medium transfer.
+    /// Link transfer and the wait for the link. A read from the medium counts only what follows its medium transfer.
     pub link_ns: u64,
     /// Time to acknowledge a write from the buffer, or to read from a hybrid disk's NAND.
     pub cache_ns: u64,

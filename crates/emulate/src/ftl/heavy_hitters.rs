@@ -7,9 +7,9 @@
 //! with one in k of its writes, would be rewritten k times too seldom, and garbage collection would copy data that
 //! should be dead by then.
 //!
-//! Heavy hitters are detected by counters in sets of eight, similar to Misra and Gries (1982). A page's counter rises
-//! with each of its writes. One in 16 of the writes to pages without an entry lowers a counter of their set, or
-//! replaces the entry if the counter is 0. So a counter keeps rising only if its page has more than 1/128 (1 / (16 ×
+//! Heavy hitters are detected by counters in sets of eight, similar to Misra and Gries (1982). An entry of a set is a
+//! page and its counter, which rises with each write of the page. Of the writes to pages that have no entry, one in 16
+//! lowers one counter of the set, or takes over its entry if the counter is 0. So a counter keeps rising only if its page has more than 1/128 (1 / (16 ×
 //! 8)) of the set's writes. A set serves at least 1024 pages, so under a uniform load each page has at most an eighth
 //! of this threshold.
 

@@ -106,7 +106,7 @@ pub struct Crashtest {
     /// with a volatile buffer loses the dirty data in it.
     #[arg(long, value_name = "DEVICE", requires = "from", conflicts_with_all = ["rules", "again"], value_parser = super::emulated)]
     pub device: Option<TargetName>,
-    /// With --from, check only the state that has this name in a result
+    /// With --from, check only this state, by the name that the earlier result printed
     #[arg(long, value_name = "STATE", requires = "from", conflicts_with_all = ["class", "again"])]
     pub state: Option<String>,
     /// With --state, start a shell in the folder that holds the state

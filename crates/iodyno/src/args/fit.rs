@@ -23,7 +23,9 @@ pub struct Fit {
     /// Target to measure: a file, a block device, nbd: or ram:; or, to try `fit` itself, an emulated device (live: or model:)
     #[arg(value_name = "TARGET", required_unless_present_any = ["from", "figures"], conflicts_with = "from")]
     pub target: Option<TargetName>,
-    /// Fit to the cells of this run of the notebook, and measure nothing: an id, the start of an id, `last`, or a name
+    /// Fit to the cells of this run of the notebook, and measure nothing
+    ///
+    /// RUN is an id, the start of an id, `last`, or a name.
     ///
     /// Any run on a single target will do. Cells named held-out-* only score the predictions.
     #[arg(long, value_name = "RUN")]

@@ -71,7 +71,7 @@ pub struct LogCreate {
 
 #[derive(Debug, Args)]
 pub struct LogCheck {
-    /// Target that holds the log
+    /// File or block device that holds the log
     #[arg(value_parser = target)]
     pub target: TargetName,
     /// Print one JSON document on standard output

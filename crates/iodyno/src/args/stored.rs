@@ -137,7 +137,7 @@ pub struct Export {
     pub format: &'static ExportFormat,
     /// Write to this file [default: standard output]
     ///
-    /// With fio-json, fio-json+ and fio-logs, PATH is a folder, created if absent; fio-logs requires it. With fio-json,
+    /// With fio-json, fio-json+ and fio-logs, PATH is a folder, created if absent; fio-logs requires --out. With fio-json,
     /// it gets one file per job, named as fio-plot expects.
     #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,

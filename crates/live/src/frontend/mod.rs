@@ -21,12 +21,9 @@ pub type Served = Live<Waiter>;
 /// A frontend's pending reply to an operation.
 #[derive(Debug)]
 pub enum Waiter {
-    /// Reply to a client over NBD.
     Nbd(nbd::Reply),
-    /// Reply to the kernel, over FUSE.
     #[cfg(feature = "fuse")]
     Fuse(fuse::Reply),
-    /// Reply to the kernel, over ublk.
     #[cfg(feature = "ublk")]
     Ublk(ublk::Reply),
 }

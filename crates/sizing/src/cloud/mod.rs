@@ -122,8 +122,7 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// Even the limits of [`VOLUMES_MAX`] volumes are too low, by the formula or in the simulation, or sufficient
-    /// volumes have no price.
+    /// [`VOLUMES_MAX`] volumes are too slow, or the volumes that would be fast enough have no price.
     Limits,
     /// No instance can attach all volumes and has sufficient limits.
     Instance,

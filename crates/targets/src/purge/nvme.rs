@@ -379,7 +379,7 @@ fn completed(status: &SanitizeStatus) -> String {
     let erased = if status.global_data_erased {
         "and that nothing was written since (global data erased)"
     } else {
-        "but does not claim that nothing was written since (global data erased is clear)"
+        "but data may have been written since (global data erased is clear)"
     };
     format!("The sanitize log reports completion, {erased}.")
 }

@@ -54,7 +54,7 @@ pub enum Flaw {
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Zeroed => f.write_str("all zeroes: never written, discarded or lost"),
+            Self::Zeroed => f.write_str("all zeroes: discarded, lost, or never written"),
             Self::Foreign { first_bytes } => {
                 write!(f, "not verifiable content (it begins with ")?;
                 for byte in first_bytes {

@@ -284,7 +284,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
     vec![
         row("clock", clock.unwrap_or("unknown")),
         row(
-            "latency measured from and to",
+            "start and end of a latency",
             "submission (open loop: intended start) to completion, as the generator sees it",
         ),
         row("histogram", "128 buckets per doubling: within 0.4 %; minimum, maximum, mean exact"),
