@@ -25,9 +25,8 @@ pub struct Fit {
     pub target: Option<TargetName>,
     /// Fit to the cells of this run of the notebook, and measure nothing
     ///
-    /// RUN is an id, the start of an id, `last`, or a name.
-    ///
-    /// Any run on a single target will do. Cells named held-out-* only score the predictions.
+    /// RUN is an id, the start of an id, `last`, or a name. Any run on a single target will do. Cells named held-out-*
+    /// only score the predictions.
     #[arg(long, value_name = "RUN")]
     pub from: Option<String>,
     /// Fit to the printed figures in this TOML file, such as those of a data sheet, and measure nothing; requires --like
