@@ -153,9 +153,11 @@ fn published_mixes_are_predicted_from_other_drives() {
 fn the_catalog_s_turns_are_those_of_its_kinds() {
     let mut found = 0;
     for (name, text) in list(Kind::Device) {
-        let spec::Kind::Flash(flash) = describe::device(name, text).unwrap().device.kind else {
+        let spec::Kind::Flash(mut flash) = describe::device(name, text).unwrap().device.kind else {
             continue;
         };
+        // A burst of garbage collection is longer than the loop, and has no effect on the mean rate.
+        flash.translation.freed_per_write = 1.0;
         // Zones take no random writes.
         if !matches!(flash.attach, spec::Attach::Link { .. }) || flash.zones.is_some() {
             continue;
