@@ -3,8 +3,8 @@
 //!
 //! A volume's file behaves like a device. Its size can't change (opening it with truncation has no effect), fsync is a
 //! flush, punching a hole is a trim, and the page cache is bypassed. The thread that advances the machine answers the
-//! requests, so many requests can be in flight. After a power cut, operations on open files fail with EIO until the
-//! file is reopened.
+//! requests, so up to 1024 requests can be in flight. After a power cut, operations on open files fail with EIO until
+//! the file is reopened.
 //!
 //! Each client thread uses a separate worker of the emulated host, as long as there are enough workers.
 
