@@ -210,6 +210,7 @@ fn every_operation_ends() {
         f.nand.raw_bytes = (f.capacity_bytes.div_ceil(row) + spare) * row;
         (f.buffer.protected, f.nand.slc, f.nand.folding) = (false, None, None);
         f.translation.map_writes_per_page = 0.0;
+        f.translation.freed_per_write = [1.0, 1.0, 1.3, 2.2, 20.0][seed as usize % 5];
         let system = system(Kind::Flash(Box::new(f.clone())), Written::Sequential, 1);
         let Ok(mut m) = Machine::represented(&system, seed, 1) else { continue };
         let worker = m.add_worker(0);
@@ -230,8 +231,9 @@ fn every_operation_ends() {
         let brought = counts.host_pages + counts.copied_pages + counts.filler_pages;
         let programmed = counts.programs * u64::from(f.nand.planes * f.nand.page_bytes / 4096);
         let off = programmed as f64 / brought as f64 - 1.0;
-        // The last copies of a victim may not fill a program.
-        assert!((0.0..0.015).contains(&off), "{off:+.4}, seed {seed}, {f:#?}");
+        // The last copies of a victim may not fill a program, least of all before a pause.
+        let unfilled = if f.translation.freed_per_write > 1.0 { 0.15 } else { 0.015 };
+        assert!((0.0..unfilled).contains(&off), "{off:+.4}, seed {seed}, {f:#?}");
         ran += 1;
     }
     assert!(ran > 80, "{ran}");

@@ -5,7 +5,7 @@ use crate::common;
 
 use common::{RANDOM, flash, system};
 use iodyno_emulate::Machine;
-use iodyno_emulate::spec::Kind;
+use iodyno_emulate::spec::{Flash, Kind};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -14,24 +14,31 @@ const INTERVAL_NS: u64 = 10_000_000;
 /// Number of intervals over which the slowest rate is taken: fewer than in each burst.
 const IN_BURST: usize = 6;
 
-/// Rates of a closed loop of random writes in steady state, and its write amplification.
+/// Rates of a closed loop of random writes in steady state, its write amplification, and its bursts.
 struct Rates {
     mean_iops: f64,
     slowest_iops: f64,
     fastest_iops: f64,
     write_amplification: f64,
+    /// Pages written by the host from the end of one burst to the end of the next.
+    cycle_pages: f64,
 }
 
-fn rates(freed_per_write: f64, seed: u64) -> Rates {
+/// A device whose bursts, of one in 320 superblocks, last some 0.4 s.
+fn device(freed_per_write: f64) -> Flash {
     let mut f = flash();
-    // 320 superblocks of 32 MiB: a burst and its pause last some 0.4 s.
     (f.capacity_bytes, f.nand.raw_bytes) = (8 << 30, 10 << 30);
     (f.nand.pages_per_block, f.nand.erase_ns) = (512, 0);
     f.translation.freed_per_write = freed_per_write;
+    f
+}
+
+fn rates(f: &Flash, represent: u32) -> Rates {
     let blocks = f.capacity_bytes / 4096;
-    let mut m = Machine::new(&system(Kind::Flash(Box::new(f)), RANDOM, 1), seed).unwrap();
+    let system = system(Kind::Flash(Box::new(f.clone())), RANDOM, 1);
+    let mut m = Machine::represented(&system, 1, represent).unwrap();
     let worker = m.add_worker(0);
-    let mut rng = stream(seed, "bursts", 0);
+    let mut rng = stream(1, "bursts", 0);
     let mut write = |m: &mut Machine, at_ns, token| {
         let offset_bytes = below(&mut rng, blocks) * 4096;
         let op = Op { offset_bytes, len_bytes: 4096, kind: OpKind::Write, fua: false };
@@ -45,37 +52,74 @@ fn rates(freed_per_write: f64, seed: u64) -> Rates {
     }
     assert_eq!(m.check(), Ok(()));
     let done = &done[20..];
+    let (all, most) = (done.iter().sum::<u32>(), *done.iter().max().unwrap());
     let slowest = done.windows(IN_BURST).map(|of| of.iter().sum::<u32>()).min().unwrap();
     let iops = |count: u32, intervals: usize| {
         f64::from(count) * 1e9 / (INTERVAL_NS * intervals as u64) as f64
     };
+    // Sums of two intervals, so that a pause within two counts.
+    let is_fast = |of: &[u32]| of.iter().sum::<u32>() > most * 6 / 5;
+    let ends = done.windows(3).filter(|of| is_fast(&of[1..]) && !is_fast(&of[..2])).count();
     Rates {
-        mean_iops: iops(done.iter().sum(), done.len()),
+        mean_iops: iops(all, done.len()),
         slowest_iops: iops(slowest, IN_BURST),
-        fastest_iops: iops(*done.iter().max().unwrap(), 1),
+        fastest_iops: iops(most, 1),
         write_amplification: m.flash_counts(0).unwrap().write_amplification(),
+        cycle_pages: f64::from(all) / ends as f64,
     }
+}
+
+#[track_caller]
+fn near(what: &str, got: f64, expected: f64, tolerance: f64) {
+    assert!((got / expected - 1.0).abs() < tolerance, "{what}: {got} for {expected}");
 }
 
 #[test]
 fn a_burst_takes_the_work_of_its_pause() {
-    let steady = rates(1.0, 1);
+    let steady = rates(&device(1.0), 2);
     let of_mean = |iops: f64| iops / steady.mean_iops;
     assert!(of_mean(steady.slowest_iops) > 0.9 && of_mean(steady.fastest_iops) < 1.25);
     let programs_per_s = 16.0 / 500e-6;
     for freed_per_write in [1.5, 2.5, 6.0] {
-        let of = rates(freed_per_write, 1);
-        let what = format!("{freed_per_write} freed pages per write");
-        let near = |name, got: f64, expected: f64, tolerance: f64| {
-            assert!((got / expected - 1.0).abs() < tolerance, "{what}: {name} {got} {expected}");
-        };
-        near("mean rate", of.mean_iops, steady.mean_iops, 0.02);
-        let amplification = (of.write_amplification, steady.write_amplification);
-        near("write amplification", amplification.0, amplification.1, 0.02);
+        let of = rates(&device(freed_per_write), 2);
+        let what = |of: &str| format!("{freed_per_write} freed pages per write, {of}");
+        near(&what("mean rate"), of.mean_iops, steady.mean_iops, 0.02);
+        let amplification = of.write_amplification;
+        near(&what("write amplification"), amplification, steady.write_amplification, 0.02);
         // A copy takes a program of 500 µs and a read of 50 µs.
-        let copies = (of.write_amplification - 1.0) * freed_per_write;
+        let copies = (amplification - 1.0) * freed_per_write;
         let in_burst = programs_per_s / (1.0 + copies * 1.1);
-        near("rate in a burst", of.slowest_iops, in_burst, 0.08);
-        near("rate in a pause", of.fastest_iops, programs_per_s, 0.05);
+        near(&what("rate in a burst"), of.slowest_iops, in_burst, 0.08);
+        near(&what("rate in a pause"), of.fastest_iops, programs_per_s, 0.05);
+    }
+}
+
+/// Each victim is followed by its pause, however many pages a program operation has and however many are in the map,
+/// and the map's own writes are the same.
+#[test]
+fn a_burst_frees_one_superblock() {
+    let large_pages = |freed_per_write| {
+        let mut f = device(freed_per_write);
+        (f.nand.channels, f.nand.planes, f.nand.page_bytes) = (4, 2, 16 << 10);
+        (f.nand.pages_per_block, f.translation.map_writes_per_page) = (256, 0.5);
+        f
+    };
+    for represent in [1, 4, 16] {
+        for device in [device, large_pages] {
+            let steady = rates(&device(1.0), represent);
+            for freed_per_write in [2.5, 6.0] {
+                let f = device(freed_per_write);
+                let of = rates(&f, represent);
+                let planes = f.nand.channels * f.nand.planes;
+                let bytes = planes * f.nand.page_bytes * f.nand.pages_per_block;
+                let what = |of: &str| {
+                    format!("1 in {represent}, {freed_per_write}, {} planes, {of}", f.nand.planes)
+                };
+                let maps = f.translation.map_writes_per_page;
+                let expected = f64::from(bytes / 4096) / (of.write_amplification - maps);
+                near(&what("cycle"), of.cycle_pages, expected, 0.15);
+                near(&what("mean rate"), of.mean_iops, steady.mean_iops, 0.03);
+            }
+        }
     }
 }

@@ -88,7 +88,8 @@ pub enum Metric {
     /// Flash pages programmed per page that the host wrote. Includes the parity pages of stripes, as the counters of
     /// drives do.
     WriteAmplification,
-    /// Highest rate that the workload can sustain. At a higher rate, an open loop would have a growing backlog.
+    /// Rate in the slowest interval of a closed loop. At a higher rate, the backlog of an open loop grows at least for a
+    /// time.
     KneeRate,
     /// Reads completed per second in a mix of reads and writes.
     ReadIops,
@@ -253,7 +254,7 @@ impl Metric {
             Self::MessagesPerS => "messages a second",
             Self::LatencyMin => "shortest latency",
             Self::WriteAmplification => "write amplification",
-            Self::KneeRate => "knee: highest sustained rate",
+            Self::KneeRate => "knee: rate in the slowest interval",
             Self::ReadIops => "reads a second",
             Self::WriteIops => "writes a second",
             Self::ReadLatencyMean => "mean latency of reads",

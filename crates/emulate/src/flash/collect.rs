@@ -32,7 +32,7 @@ const PARTS_OVER: f64 = 0.6;
 /// The number of flash pages to read per copied page is recomputed when the average number of writes per flash page has
 /// changed by more than this.
 const PARTS_STEP: f64 = 0.01;
-/// Upper bound of the pages copied per page that the host writes, for any victim.
+/// Upper bound of the pages copied per page that the host writes, for any victim, in bursts too.
 const RATIO_MAX: i64 = 64;
 /// Upper bound of the pages copied per page that the host writes, for a victim chosen for its low wear,
 /// which frees little space.
@@ -138,8 +138,15 @@ impl FlashDevice {
     /// Adds credit for the copies that garbage collection must make because the host has written `units`
     /// pages.
     pub(super) fn earn(&mut self, units: u32) {
-        if !self.gc.collecting && (self.ftl.free_blocks() > PAUSE_ABOVE || self.pauses(units)) {
+        if !self.gc.collecting && self.ftl.free_blocks() > PAUSE_ABOVE {
             return;
+        }
+        if !self.gc.collecting && self.gc.pause_units > 0 {
+            self.gc.pause_units -= i64::from(units);
+            if self.is_pausing() {
+                self.gc.map_credit += self.gc.map_per_page * i64::from(units);
+                return;
+            }
         }
         let Some(victim) = self.ftl.victim() else { return };
         self.gc.collecting = true;
@@ -155,11 +162,18 @@ impl FlashDevice {
             // cause no bursts.
             self.gc.paced = true;
             let free = (victim.pages_per_block - victim.valid).max(1);
-            let max = if victim.for_wear { RATIO_MAX_FOR_WEAR } else { RATIO_MAX };
-            let ratio = (i64::from(victim.valid) * ONE / i64::from(free)).min(max * ONE);
-            let ratio = ratio * self.gc.freed_per_write / ONE;
-            let at_once = i64::from(free) * ONE / self.gc.freed_per_write;
-            self.gc.pause_after = (i64::from(free) - at_once) * i64::from(self.represent);
+            let (max, faster) = match victim.for_wear {
+                true => (RATIO_MAX_FOR_WEAR, ONE),
+                false => (RATIO_MAX, self.gc.freed_per_write),
+            };
+            let needed = i64::from(victim.valid) * ONE / i64::from(free);
+            let ratio = (needed * faster / ONE).min(max * ONE);
+            // The host writes the rest of the freed space in the pause.
+            self.gc.pause_after = 0;
+            if ratio > needed {
+                let rest = i64::from(free) - i64::from(victim.valid) * ONE / ratio;
+                self.gc.pause_after = rest.max(0) * i64::from(self.represent);
+            }
             self.gc.pace = match self.gc.pace {
                 0 => ratio,
                 pace => pace + (ratio - pace) / PACE_OVER,
@@ -174,10 +188,9 @@ impl FlashDevice {
         self.ftl.free_blocks() + BEHIND_BELOW < FREE_BLOCKS
     }
 
-    /// Counts `units` written by the host in the pause between two collections. Returns whether the pause lasts.
-    fn pauses(&mut self, units: u32) -> bool {
-        self.gc.pause_units -= i64::from(units);
-        self.gc.pause_units > 0 && !self.is_behind()
+    /// Returns whether garbage collection pauses between two victims.
+    fn is_pausing(&self) -> bool {
+        !self.gc.collecting && self.gc.pause_units > 0 && !self.is_behind()
     }
 
     /// Continues garbage collection ahead of its pace, because no block is free for the host.
@@ -339,7 +352,7 @@ impl FlashDevice {
                 return Some((copy, place));
             }
             self.end_victim();
-            if self.ftl.free_blocks() > PAUSE_ABOVE || self.gc.pause_units > 0 {
+            if self.ftl.free_blocks() > PAUSE_ABOVE || self.is_pausing() {
                 return None;
             }
             self.ftl.victim()?;
@@ -356,7 +369,10 @@ impl FlashDevice {
         self.gc.copied_from = u32::MAX;
         self.gc.collecting = false;
         self.gc.paced = false;
-        self.gc.pause_units = std::mem::take(&mut self.gc.pause_after);
+        // 0 if no copies were due, in which case a pause in progress goes on.
+        if self.gc.pause_after > 0 {
+            self.gc.pause_units = std::mem::take(&mut self.gc.pause_after);
+        }
         self.note_erases();
     }
 

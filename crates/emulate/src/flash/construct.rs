@@ -157,7 +157,7 @@ impl FlashDevice {
         let written = (logical_pages as f64 * before.fill.clamp(0.0, 1.0)) as u64;
         let mut ftl = preconditioned_ftl(spec, before, written, represent, number, population)?;
         let handles = placement(spec).handles();
-        let gc = garbage_collection(spec, before, &mut ftl);
+        let gc = garbage_collection(spec, before, &mut ftl, represent, number);
         let ftl_slots = ftl.slots();
         let front = host_interface(spec, thread, part, population, core);
         let unlimited = |count: u32| if count == 0 { u32::MAX } else { count };
@@ -286,6 +286,8 @@ fn garbage_collection(
     spec: &spec::Flash,
     before: &Preconditioned,
     ftl: &mut Ftl,
+    represent: u32,
+    number: u64,
 ) -> GarbageCollection {
     let n = &spec.nand;
     let is_random = before.how.random_block_bytes().is_some();
@@ -306,7 +308,22 @@ fn garbage_collection(
         parts,
     );
     let freed_per_write = (spec.translation.freed_per_write * ONE as f64) as i64;
-    GarbageCollection { freed_per_write, ..gc }
+    let pause_units = if gc.collecting { first_pause(spec, ftl, represent, number) } else { 0 };
+    let collecting = gc.collecting && pause_units == 0;
+    GarbageCollection { freed_per_write, pause_units, collecting, ..gc }
+}
+
+/// Number of units that the host of device `number` writes before the first burst of garbage collection. The first
+/// device starts at the beginning of a burst, the others at other times, so that the bursts of an array's devices do not
+/// coincide.
+fn first_pause(spec: &spec::Flash, ftl: &mut Ftl, represent: u32, number: u64) -> i64 {
+    /// The golden ratio, whose multiples are spread evenly modulo 1.
+    const SPREAD: f64 = 0.618_033_988_75;
+    let Some(victim) = ftl.victim() else { return 0 };
+    let in_burst = 1.0 / spec.translation.freed_per_write;
+    let at = libm::modf(number as f64 * SPREAD).0;
+    let free = f64::from(victim.pages_per_block - victim.valid) * f64::from(represent);
+    if at < in_burst { 0 } else { (free * (1.0 - at)) as i64 }
 }
 
 /// Creates the device's interface to the host. `thread` is its driver thread if it is a DIMM.

@@ -121,6 +121,16 @@ fn length(system: &System) -> Length {
     Length { ramp_ns: (ramp_ns / fewer).max(10 * MS), window_ns: (window_ns / fewer).max(50 * MS) }
 }
 
+/// Lets garbage collection run all the time on devices where it runs in bursts: a burst is longer than a cell, and the
+/// mean rate is the same.
+fn mean_over_bursts(system: &mut System) {
+    for placed in system.devices_mut() {
+        if let Kind::Flash(flash) = &mut placed.device.kind {
+            flash.translation.freed_per_write = 1.0;
+        }
+    }
+}
+
 /// Simulates a workload on all volumes of the system.
 pub fn simulate(
     emulated: &Emulated,
@@ -129,6 +139,8 @@ pub fn simulate(
     spec: Spec,
 ) -> Result<ExplainedCell, RunError> {
     let (length, options) = (length(&emulated.system), EmulationOptions::default());
+    let mut emulated = emulated.clone();
+    mean_over_bursts(&mut emulated.system);
     let mut plan = emulated.experiment(name, spec, length, &options)?.warmed_up();
     target.clone_into(&mut plan.cell.workload);
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)?;
