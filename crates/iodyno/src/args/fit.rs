@@ -53,9 +53,9 @@ pub struct Fit {
     /// Each cell that writes gets an equal share.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["from", "read_only"])]
     pub writes: Option<u64>,
-    /// Measure the steady state too, after overwriting the whole target twice in random order: finds an SSD's spare capacity
+    /// Measure the steady state too, after overwriting the whole target twice in random order
     ///
-    /// The other cells come first. --plan says how much is written.
+    /// Gives an SSD's spare capacity, often only roughly. The other cells come first. --plan says how much is written.
     #[arg(long, conflicts_with_all = ["from", "read_only"])]
     pub steady: bool,
     /// Also use cells that have warnings
