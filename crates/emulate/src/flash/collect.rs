@@ -162,9 +162,10 @@ impl FlashDevice {
             // cause no bursts.
             self.gc.paced = true;
             let free = (victim.pages_per_block - victim.valid).max(1);
-            let (max, faster) = match victim.for_wear {
-                true => (RATIO_MAX_FOR_WEAR, ONE),
-                false => (RATIO_MAX, self.gc.freed_per_write),
+            let (max, faster) = if victim.for_wear {
+                (RATIO_MAX_FOR_WEAR, ONE)
+            } else {
+                (RATIO_MAX, self.gc.freed_per_write)
             };
             let needed = i64::from(victim.valid) * ONE / i64::from(free);
             let ratio = (needed * faster / ONE).min(max * ONE);
