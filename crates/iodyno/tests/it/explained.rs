@@ -293,3 +293,15 @@ fn a_zoned_device_is_explained() {
     assert!(refused.stderr.contains("--active 1077MiB"), "{}", refused.stderr);
     place.iodyno("run random-read --on model:zn540-1t --time 20ms --active 1077MiB").succeeds();
 }
+
+/// Of a device that collects garbage in bursts, the mean is explained, and the bursts are named.
+#[test]
+fn bursts_are_named_and_averaged() {
+    let place = Place::new();
+    let cell = cell(&place, "7450-pro-960g random-write");
+    let amplification = number(&cell["flash"]["write_amplification"]);
+    assert!((2.9..3.4).contains(&amplification), "{amplification}");
+    let shown = place.iodyno("explain 7450-pro-960g");
+    shown.succeeds();
+    assert!(shown.stdout.contains("garbage is collected in bursts"), "{}", shown.stdout);
+}

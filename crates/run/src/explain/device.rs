@@ -122,6 +122,16 @@ impl Described {
                     outlook.write_amplification
                 ),
             ));
+            let (freed, w) = (flash.translation.freed_per_write, outlook.write_amplification);
+            if freed > 1.0 {
+                lines.push((
+                    "collection",
+                    format!(
+                        "garbage is collected in bursts, a superblock each: then random writes have about {} of their mean rate, which `explain` shows",
+                        share(w / (1.0 + freed * (w - 1.0)))
+                    ),
+                ));
+            }
             lines.push((
                 "endurance",
                 format!(
