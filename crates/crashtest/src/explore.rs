@@ -68,7 +68,7 @@ pub struct Explored {
     /// checks, number of differing verdicts.
     pub spot_checks: (u64, u64),
     /// Smallest wrong states. First those after the program's first output, at most [`FINDINGS_MAX`] per verdict; then
-    /// those before it, with the same limit.
+    /// as many of the states before that output.
     pub findings: Vec<Finding>,
     /// Wall-clock time of the exploration.
     pub elapsed: Duration,

@@ -30,7 +30,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the program had printed nothing before the cut. Nothing was then acknowledged, and the program's files
+    /// Whether the program had printed nothing before the cut. Nothing had been acknowledged by then, and the program's files
     /// may have been incomplete because they were still being created.
     #[must_use]
     pub fn is_before_output(&self) -> bool {

@@ -28,9 +28,8 @@ pub enum Fault {
         /// Any offset within the block.
         offset_bytes: u64,
     },
-    /// Every operation takes `factor` times as long. For an operation in flight, this applies to the remaining time. On
-    /// a flash device behind a link, a slowed operation occupies its queue entry until its delayed end. On a disk, the
-    /// queue entry becomes free at the normal end.
+    /// Every operation takes `factor` times as long. For an operation in flight, this applies to the remaining time. A
+    /// flash device behind a link frees the operation's queue entry at the delayed end, a disk at the normal end.
     Slow {
         /// The affected device.
         part: PartId,

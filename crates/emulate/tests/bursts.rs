@@ -123,3 +123,26 @@ fn a_burst_frees_one_superblock() {
         }
     }
 }
+
+/// The devices of a system are not slow at the same time: their bursts begin at different times.
+#[test]
+fn bursts_of_several_devices_do_not_coincide() {
+    let f = device(2.5);
+    let blocks = f.capacity_bytes / 4096;
+    let mut m = Machine::represented(&system(Kind::Flash(Box::new(f)), RANDOM, 2), 1, 4).unwrap();
+    let workers = [m.add_worker(0), m.add_worker(1)];
+    let mut rng = stream(1, "bursts", 0);
+    let mut write = |m: &mut Machine, at_ns, volume: u32| {
+        let offset_bytes = below(&mut rng, blocks) * 4096;
+        let op = Op { offset_bytes, len_bytes: 4096, kind: OpKind::Write, fua: false };
+        m.submit(at_ns, workers[volume as usize], volume, &op, 0);
+    };
+    (0..256).for_each(|i| write(&mut m, 0, i % 2));
+    // In the first 50 ms the first device is in a burst, the second in its pause.
+    let mut done = [0_u32; 2];
+    while let Some(c) = m.next_completion(50_000_000) {
+        done[c.volume as usize] += 1;
+        write(&mut m, c.at_ns, c.volume);
+    }
+    assert!(done[0] * 2 < done[1], "{done:?}");
+}

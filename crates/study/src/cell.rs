@@ -318,7 +318,27 @@ fn standard_error(residuals: &[f64], weights: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iodyno_measure::Interval;
     use iodyno_units::rng;
+
+    /// The knee is the rate of the slowest interval over all devices, the peak that of the fastest.
+    #[test]
+    fn a_knee_is_the_rate_of_the_slowest_interval() {
+        let device = |ops: [u64; 4]| {
+            let interval = |n| {
+                let mut interval = Interval::default();
+                let writes = interval.class_mut(OpKind::Write);
+                writes.service.record_n(1_000, n);
+                writes.bytes = n * 4096;
+                interval
+            };
+            let series = ops.map(interval).to_vec();
+            Cell { window_ns: 2_000_000_000, interval_ns: 500_000_000, series, ..Cell::default() }
+        };
+        let taken = Taken::of(&[device([50, 20, 90, 60]), device([10, 30, 10, 25])], None, 0);
+        assert_eq!(taken.figure(CellFigure::LowestIops), 100.0);
+        assert_eq!(taken.figure(CellFigure::Peak), 200.0 * 4096.0);
+    }
 
     /// The estimated standard errors agree with the spread of many means, for white noise, correlated noise and
     /// waves.

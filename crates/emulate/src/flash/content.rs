@@ -20,8 +20,8 @@ pub(super) struct Stored {
     pub unit: u64,
     pub value: u64,
     pub sequence: u64,
-    /// Whether to report no [`ContentEvent::Landed`] for the value: it was read from flash to complete a translation
-    /// unit, or a power cut has torn the unit.
+    /// Whether the value came from flash, to complete a translation unit, or its unit was torn by a power cut. Then no
+    /// [`ContentEvent::Landed`] is reported for it.
     pub moved: bool,
 }
 

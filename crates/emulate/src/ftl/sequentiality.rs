@@ -3,9 +3,9 @@
 //!
 //! The record is a score from 0 to 255 per chunk. A page that is written directly after its predecessor subtracts 1;
 //! any other page adds 4. A chunk with a score of 128 or more counts as scattered. So a sequentially written chunk
-//! becomes scattered when an eighth of its pages are rewritten out of order, and sequential again when about half of
-//! its pages, or fewer, are rewritten in order. Random writes of more than four pages leave a chunk sequential, because
-//! most of its pages still follow one another.
+//! becomes scattered when an eighth of its pages are rewritten out of order, and sequential again when at most about
+//! half of its pages are rewritten in order. A random write of more than four pages lowers the score, so a chunk with
+//! only such writes counts as sequential.
 
 use std::sync::Arc;
 
