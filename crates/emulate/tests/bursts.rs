@@ -24,7 +24,7 @@ struct Rates {
     cycle_pages: f64,
 }
 
-/// A device whose bursts, of one in 320 superblocks, last some 0.4 s.
+/// A device of 320 superblocks. A burst frees one of them, and lasts about 0.2 s.
 fn device(freed_per_write: f64) -> Flash {
     let mut f = flash();
     (f.capacity_bytes, f.nand.raw_bytes) = (8 << 30, 10 << 30);

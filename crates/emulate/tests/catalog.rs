@@ -175,8 +175,8 @@ fn parameters_are_listed_and_counted() {
 }
 
 /// No parameter has a default: a file without one is refused, and the error names the parameter,
-/// unless a base of the system has it. Exceptions are `suspend`, `slc.read`, `unit`, `victim`, `freed_per_write` and `on_demand`, and
-/// `idle_w`, which few sources state.
+/// unless a base of the system has it. Exceptions are `suspend`, `slc.read`, `unit`, `victim`, `freed_per_write` and
+/// `on_demand`, and `idle_w`, which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]

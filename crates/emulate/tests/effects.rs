@@ -98,7 +98,7 @@ const DIMM: &[Case] = &[
     ("translation.unit", "\"16KiB\"", LARGE_PAGES, Slower(DEEP_WRITES)),
     ("translation.unit", "\"12KiB\"", LARGE_PAGES, Refused("translation-unit", 1)),
     ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
-    // It starts in a burst.
+    // The device starts with a burst, which is longer than the load.
     ("translation.freed_per_write", "3", NONE, Slower(DEEP_WRITES)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),
@@ -222,7 +222,7 @@ const SSD: &[Case] = &[
     ("translation.unit", "\"16KiB\"", LARGE_PAGES, Slower(DEEP_WRITES)),
     ("translation.unit", "\"12KiB\"", LARGE_PAGES, Refused("translation-unit", 1)),
     ("translation.victim", "\"cost-benefit\"", SMALL, Faster(WRITES_OF_PART)),
-    // It starts in a burst.
+    // The device starts with a burst, which is longer than the load.
     ("translation.freed_per_write", "3", NONE, Slower(DEEP_WRITES)),
     ("stall.every", "\"1MiB\"", &[STALLS[0], ("stall.lasts", "\"9ms\"")], Slower(WRITE)),
     ("stall.lasts", "\"9ms\"", &[("stall.every", "\"1MiB\""), STALLS[1]], Slower(WRITE)),

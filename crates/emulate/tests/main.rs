@@ -11,7 +11,6 @@ mod array_histories;
 mod arrays;
 mod arrays_of_arrays;
 mod bad_files;
-
 mod bursts;
 mod calypso;
 mod catalog;

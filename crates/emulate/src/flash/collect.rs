@@ -92,7 +92,7 @@ impl GarbageCollection {
         is_random: bool,
         parts: f64,
     ) -> Self {
-        // In steady state a collection is always in progress.
+        // In steady state without bursts, a collection is always in progress.
         let collecting = is_random && ftl.victim().is_some();
         let erases_per_map_erase = ftl.erase_weight() * erases_per_row;
         Self {
@@ -159,7 +159,7 @@ impl FlashDevice {
         self.gc.map_credit += self.gc.map_per_page * i64::from(units);
         if !self.gc.paced {
             // A new victim: averages its need with that of earlier ones, so that random differences between blocks
-            // cause no bursts.
+            // do not change the pace abruptly.
             self.gc.paced = true;
             let free = (victim.pages_per_block - victim.valid).max(1);
             let (max, faster) = if victim.for_wear {

@@ -314,8 +314,8 @@ fn garbage_collection(
 }
 
 /// Number of units that the host of device `number` writes before the first burst of garbage collection. The first
-/// device starts at the beginning of a burst, the others at other times, so that the bursts of an array's devices do not
-/// coincide.
+/// device starts with a burst, the others in a pause, each with a different remainder, so that the bursts of an array's
+/// devices do not coincide.
 fn first_pause(spec: &spec::Flash, ftl: &mut Ftl, represent: u32, number: u64) -> i64 {
     /// The golden ratio, whose multiples are spread evenly modulo 1.
     const SPREAD: f64 = 0.618_033_988_75;
@@ -323,7 +323,7 @@ fn first_pause(spec: &spec::Flash, ftl: &mut Ftl, represent: u32, number: u64) -
     let in_burst = 1.0 / spec.translation.freed_per_write;
     let at = libm::modf(number as f64 * SPREAD).0;
     let free = f64::from(victim.pages_per_block - victim.valid) * f64::from(represent);
-    if at < in_burst { 0 } else { (free * (1.0 - at)) as i64 }
+    (free * (1.0 - in_burst) * at) as i64
 }
 
 /// Creates the device's interface to the host. `thread` is its driver thread if it is a DIMM.

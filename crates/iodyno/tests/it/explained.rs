@@ -294,7 +294,7 @@ fn a_zoned_device_is_explained() {
     place.iodyno("run random-read --on model:zn540-1t --time 20ms --active 1077MiB").succeeds();
 }
 
-/// Of a device that collects garbage in bursts, the mean is explained, and the bursts are named.
+/// `explain` names bursts of garbage collection, and predicts the mean over them.
 #[test]
 fn bursts_are_named_and_averaged() {
     let place = Place::new();

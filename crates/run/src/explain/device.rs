@@ -127,7 +127,7 @@ impl Described {
                 lines.push((
                     "collection",
                     format!(
-                        "garbage is collected in bursts, a superblock each: then random writes have about {} of their mean rate, which `explain` shows",
+                        "garbage is collected in bursts of one superblock. During a burst a saturated drive has about {} of its mean rate of random writes. `explain` predicts means over bursts",
                         share(w / (1.0 + freed * (w - 1.0)))
                     ),
                 ));

@@ -121,8 +121,8 @@ fn length(system: &System) -> Length {
     Length { ramp_ns: (ramp_ns / fewer).max(10 * MS), window_ns: (window_ns / fewer).max(50 * MS) }
 }
 
-/// Lets garbage collection run all the time on devices where it runs in bursts: a burst is longer than a cell, and the
-/// mean rate is the same.
+/// Lets garbage collection run all the time on devices where it runs in bursts. A cell is shorter than a burst and its
+/// pause, and would show one of them. The mean rate is the same; latencies are those without bursts.
 fn mean_over_bursts(system: &mut System) {
     for placed in system.devices_mut() {
         if let Kind::Flash(flash) = &mut placed.device.kind {
