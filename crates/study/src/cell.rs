@@ -336,8 +336,8 @@ mod tests {
             Cell { window_ns: 2_000_000_000, interval_ns: 500_000_000, series, ..Cell::default() }
         };
         let taken = Taken::of(&[device([50, 20, 90, 60]), device([10, 30, 10, 25])], None, 0);
-        assert_eq!(taken.figure(CellFigure::LowestIops), 100.0);
-        assert_eq!(taken.figure(CellFigure::Peak), 200.0 * 4096.0);
+        assert_eq!(taken.figure(CellFigure::LowestIops).round() as u64, 100);
+        assert_eq!(taken.figure(CellFigure::Peak).round() as u64, 200 * 4096);
     }
 
     /// The estimated standard errors agree with the spread of many means, for white noise, correlated noise and
