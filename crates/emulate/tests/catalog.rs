@@ -175,8 +175,8 @@ fn parameters_are_listed_and_counted() {
 }
 
 /// No parameter has a default: a file without one is refused, and the error names the parameter,
-/// unless a base of the system has it. Exceptions are `suspend`, `slc.read`, `unit`, `victim`, `freed_per_write` and
-/// `on_demand`, and `idle_w`, which few sources state.
+/// unless a base of the system has it. Exceptions are `suspend`, `slc.read`, `unit`, `victim`, `freed_per_write`,
+/// `io_thread.write_command` and `on_demand`, and `idle_w`, which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]
@@ -188,6 +188,7 @@ fn no_parameter_may_be_left_out() {
             let key = lines[i].split(' ').next().unwrap();
             let table = lines[..i].iter().rfind(|line| line.starts_with('['));
             let is_slc_read = key == "read" && table == Some(&"[slc]");
+            let is_of_thread = key == "write_command" && table == Some(&"[io_thread]");
             let less = [&lines[..i], &lines[i + 1..]].concat().join("\n");
             let errors = match kind {
                 Kind::System => on_bases(name, &less).err(),
@@ -210,7 +211,8 @@ fn no_parameter_may_be_left_out() {
                             "freed_per_write"
                         ]
                         .contains(&key)
-                            || is_slc_read,
+                            || is_slc_read
+                            || is_of_thread,
                         "{name}: {key}"
                     );
                 }

@@ -324,6 +324,7 @@ const VOLUME: &[Case] = &[
 /// Keys of the hypervisor's thread of a cloud volume.
 const VOLUME_THREAD: &[Case] = &[
     ("io_thread.command", "\"1ms\"", NONE, Slower(READ)),
+    ("io_thread.write_command", "\"1ms\"", NONE, Slower(WRITE)),
     ("io_thread.read_copy", "\"10 MB/s\"", NONE, Slower(READ)),
     ("io_thread.write_copy", "\"10 MB/s\"", NONE, Slower(WRITE)),
 ];

@@ -255,10 +255,15 @@ fn a_cloud_volume_and_limits() {
         queue_max 18
         [io_thread]
         command "19us"
+        write_command "22us"
         read_copy "20 MB/s"
         write_copy "21 MB/s""#;
-    let io_thread =
-        IoThread { command_ns: 19_000, read_bytes_per_s: 20e6, write_bytes_per_s: 21e6 };
+    let io_thread = IoThread {
+        command_ns: 19_000,
+        write_command_ns: Some(22_000),
+        read_bytes_per_s: 20e6,
+        write_bytes_per_s: 21e6,
+    };
     let expected = CloudVolume {
         capacity_bytes: 2 << 30,
         read_ns: 13_000,

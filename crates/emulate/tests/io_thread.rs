@@ -9,13 +9,18 @@ use iodyno_units::{Op, OpKind};
 const LATENCY_NS: u64 = 100_000;
 const FLUSH_NS: u64 = 10_000;
 const COMMAND_NS: u64 = 8_000;
+const WRITE_COMMAND_NS: u64 = 5_000;
 /// Time of the thread for 4 KiB: read at 1 GB/s, written at 2 GB/s, and the network at 10 GB/s in both directions.
 const READ_NS: u64 = COMMAND_NS + 4096 + 410;
-const WRITE_NS: u64 = COMMAND_NS + 2048 + 410;
+const WRITE_NS: u64 = WRITE_COMMAND_NS + 2048 + 410;
 
 fn machine(queue_max: u32) -> Machine {
-    let io_thread =
-        IoThread { command_ns: COMMAND_NS, read_bytes_per_s: 1e9, write_bytes_per_s: 2e9 };
+    let io_thread = IoThread {
+        command_ns: COMMAND_NS,
+        write_command_ns: Some(WRITE_COMMAND_NS),
+        read_bytes_per_s: 1e9,
+        write_bytes_per_s: 2e9,
+    };
     let volume = CloudVolume {
         varying_share: 0.0,
         queue_max,

@@ -100,11 +100,19 @@ fn held_out(fitted: &Fitted) -> Table {
     let shown = |statistic: &Statistic| statistic.figure != Statistics::P50;
     for prediction in fitted.held_out.iter().filter(|prediction| shown(&prediction.of)) {
         let Statistic { kind, figure, value_ns, .. } = prediction.of;
+        let shown = |ns: f64| match figure {
+            Statistics::Rate => Cell::of(Quantity::Iops, Some(1e9 / ns)),
+            _ => Cell::of(Quantity::LatencyNs, Some(ns)),
+        };
+        let what = match figure {
+            Statistics::Rate => figure.name().to_owned(),
+            _ => format!("{} {}", kind.name(), figure.name()),
+        };
         table.push([
             Cell::words(name(&prediction.cell)),
-            Cell::words(format!("{} {}", kind.name(), figure.name())),
-            Cell::of(Quantity::LatencyNs, Some(value_ns)),
-            Cell::of(Quantity::LatencyNs, Some(prediction.predicted_ns)),
+            Cell::words(what),
+            shown(value_ns),
+            shown(prediction.predicted_ns),
             Cell::words(signed(prediction.error())),
             prediction.nearest_error().map_or_else(Cell::none, |error| Cell::words(signed(error))),
         ]);
@@ -153,25 +161,62 @@ fn worst(fitted: &Fitted, cells: &[Measured]) -> Vec<String> {
             cells[cell].name,
             kind.name(),
             figure.name(),
-            signed(residual.log_ratio.exp_m1())
+            signed(figure.change(residual.log_ratio.exp()))
         )
     };
     all.iter().take(WORST_MAX).map(words).collect()
 }
 
 /// Why the fitted device can't be trusted; `None` if the residuals are small enough.
-fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
+pub(crate) fn misfit(fitted: &Fitted, like: &str) -> Option<String> {
     fitted.is_misfit().then(|| {
         format!(
-            "no device with the structure of {like} behaves as measured: differences are {:.0} times as large as chance explains. Start from another device with --like, or look at the cells listed here",
+            "no device with the structure of {like} behaves as measured: differences are {:.0} times as large as chance explains",
             fitted.scale
         )
     })
 }
 
-/// The structures that agree less well with the cells than the chosen one; `None` if no other was tried.
+/// Why the twin is not worth using; `None` if it is.
+pub(crate) fn worthless(fitted: &Fitted) -> Option<String> {
+    let (twin, nearest) = median_error(&fitted.held_out, Statistics::Mean)?;
+    fitted.is_worthless().then(|| {
+        format!(
+            "the nearest measured cell predicts the held-out cells better, {:.0} % off, than the twin, {:.0} % off",
+            nearest * 100.0,
+            twin * 100.0
+        )
+    })
+}
+
+/// Code of a fit whose differences chance does not explain.
+const MISFIT: &str = "MISFIT";
+
+/// Codes of the reasons not to use the twin, each with its explanation and remedy.
+fn faults(fitted: &Fitted, about: &About) -> Vec<(&'static str, String)> {
+    let remedy = match about.run.is_empty() {
+        true => {
+            "Start from another device with --like. `iodyno explain` shows whether the host's threads limit a figure's rate"
+        }
+        false => "Start from another device with --like, or look at the cells listed here",
+    };
+    let misfit = misfit(fitted, &about.like).map(|words| (MISFIT, format!("{words}. {remedy}")));
+    let worthless = worthless(fitted).filter(|_| misfit.is_none()).map(|words| {
+        let remedy = "Measure again, for longer, when machine and target are quiet, or start from another device with --like";
+        ("WORTHLESS", format!("{words}. {remedy}"))
+    });
+    misfit.into_iter().chain(worthless).collect()
+}
+
+/// Largest ratio of misfits, either way, at which two structures count as equally good.
+const EQUAL: f64 = 1.25;
+
+/// How well the other structures agree with the cells, compared with the chosen one; `None` if no other was tried.
 fn others(about: &About) -> Option<String> {
-    let of = |(name, ratio): &(String, f64)| format!("{name} fits {ratio:.1} times worse");
+    let of = |(name, ratio): &(String, f64)| match *ratio {
+        ratio if ratio <= EQUAL => format!("{name} fits about as well"),
+        ratio => format!("{name} fits {ratio:.1} times worse"),
+    };
     (!about.others.is_empty()).then(|| {
         format!("{}; {}", about.like, about.others.iter().map(of).collect::<Vec<_>>().join("; "))
     })
@@ -209,8 +254,8 @@ pub fn show(fitted: &Fitted, cells: &[Measured], about: &About, style: Style) ->
     for words in worst(fitted, cells) {
         text.labelled("differs", LABEL, &words);
     }
-    if let Some(words) = misfit(fitted, &about.like) {
-        text.labelled("MISFIT", LABEL, &words);
+    for (code, words) in faults(fitted, about) {
+        text.labelled(code, LABEL, &words);
     }
     if let Some(file) = &about.file {
         text.labelled("written", LABEL, &format!("{file}; use it as model:{file} or live:{file}"));
@@ -284,10 +329,13 @@ pub fn document(
             tone: Tone::Plain,
         }]));
     }
-    if let Some(text) = misfit(fitted, &about.like) {
-        let of = worst(fitted, cells);
-        let verdict = Verdict { code: "MISFIT".to_owned(), tone: Tone::Bad, text, of };
-        first.push(Block::Verdicts(vec![verdict]));
+    let verdict = |(code, text): (&str, String)| {
+        let of = if code == MISFIT { worst(fitted, cells) } else { Vec::new() };
+        Verdict { code: code.to_owned(), tone: Tone::Bad, text, of }
+    };
+    let verdicts: Vec<Verdict> = faults(fitted, about).into_iter().map(verdict).collect();
+    if !verdicts.is_empty() {
+        first.push(Block::Verdicts(verdicts));
     }
     first.push(Block::Figure(figure(fitted, cells, about)));
     let section = |id: &str, title: &str, blocks: Vec<Block>| Section {
@@ -370,6 +418,7 @@ pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
         "file": about.file,
         "scale": fitted.scale,
         "misfit": fitted.is_misfit(),
+        "worthless": fitted.is_worthless(),
         "parameters": estimates.collect::<Vec<_>>(),
         "combinations": combinations.collect::<Vec<_>>(),
         "residuals": residuals.collect::<Vec<_>>(),

@@ -1,5 +1,6 @@
 //! Writes the fitted device as a device file that names the source of each parameter.
 
+use crate::answer::{misfit, worthless};
 use crate::interval::{Estimate, Known};
 use crate::parameter::Unit;
 use crate::{Fitted, Start};
@@ -28,6 +29,9 @@ pub fn device_file(
             format!("run {run} of {}", one_line(target))
         },
     );
+    for words in [misfit(fitted, name), worthless(fitted)].into_iter().flatten() {
+        let _ = writeln!(text, "# Not to be used: {words}.");
+    }
     for combination in &fitted.combinations {
         let _ = writeln!(text, "# Known only together: {}", combination.words());
     }
@@ -45,18 +49,26 @@ pub fn device_file(
             let _ = writeln!(text, "\n[{of}]");
             table = of;
         }
-        let (value, from) = value(parameter, fitted, name, start);
+        let (value, from) = value(parameter, fitted, name, start, run);
         let _ = writeln!(text, "{key} = {{ is = {value}, from = {} }}", quoted(&from));
     }
     text
 }
 
 /// Value of a parameter as TOML, and its source.
-fn value(parameter: &Parameter, fitted: &Fitted, like: &str, start: &Start) -> (String, String) {
+fn value(
+    parameter: &Parameter,
+    fitted: &Fitted,
+    like: &str,
+    start: &Start,
+    run: &str,
+) -> (String, String) {
     if start.capacity_bytes.is_some()
         && let Some(size) = of_structure(parameter.key, &fitted.device)
     {
-        return (size, "derived: the capacity of the measured target".to_owned());
+        let what =
+            if run.is_empty() { "printed capacity" } else { "capacity of the measured target" };
+        return (size, format!("derived: the {what}"));
     }
     let of = |key: &str| fitted.estimate(key);
     if let Some(estimate) = of(parameter.key) {

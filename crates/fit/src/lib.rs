@@ -47,6 +47,8 @@ const OPS_FINE: (u64, u64) = (16000, 24000);
 const ITERATIONS: (usize, usize, usize) = (10, 4, 2);
 /// Threshold of [`Fitted::scale`]. A fit above it is a misfit: no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
+/// Median error of held-out mean latencies up to which a twin is useful in any case.
+const USEFUL: f64 = 0.1;
 
 /// Error of a fit: unusable input, an interruption, or a workload that can't be simulated.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -132,6 +134,13 @@ impl Fitted {
     /// Whether [`Self::scale`] exceeds [`MISFIT`]. If so, no device of this family behaves as measured.
     pub fn is_misfit(&self) -> bool {
         self.scale > MISFIT
+    }
+
+    /// Whether the nearest measured cells predict the mean latencies of the held-out cells better than the twin does,
+    /// whose median error is above 10 %. False without held-out cells.
+    pub fn is_worthless(&self) -> bool {
+        median_error(&self.held_out, Figure::Mean)
+            .is_some_and(|(twin, nearest)| twin > USEFUL && twin > nearest)
     }
 
     /// Estimate of the parameter `key`, such as `nand.read`; `None` if it was not fitted.
@@ -261,14 +270,14 @@ impl Part {
     }
 }
 
-/// Start values, and the best point that short simulations find from them.
+/// Lists of start values, each with the best point that short simulations find from it, the better one first.
 fn coarse(
     bench: &Bench,
     cells: &[Measured],
     parameters: &[Parameter],
     seed: u64,
-) -> Result<(Vec<f64>, Point), FitError> {
-    let mut best: Option<(f64, Vec<f64>, Point)> = None;
+) -> Result<Vec<(Vec<f64>, Point)>, FitError> {
+    let mut all: Vec<(f64, Vec<f64>, Point)> = Vec::new();
     for first in start::candidates(parameters, bench.device(), cells) {
         let coarse = Problem::new(bench, cells, parameters, &first, None, OPS_COARSE, seed)?;
         if coarse.statistics.is_empty() {
@@ -277,13 +286,10 @@ fn coarse(
             ));
         }
         let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
-        let cost = coarse.cost(&near);
-        if best.as_ref().is_none_or(|best| cost < best.0) {
-            best = Some((cost, first, near));
-        }
+        all.push((coarse.cost(&near), first, near));
     }
-    let Some((_, first, near)) = best else { unreachable!("there is a start") };
-    Ok((first, near))
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(all.into_iter().map(|(_, first, near)| (first, near)).collect())
 }
 
 /// Fits `parameters` of the bench's device to `cells`, without predictions.
@@ -294,7 +300,8 @@ fn estimate(
     seed: u64,
 ) -> Result<Part, FitError> {
     let device = bench.device();
-    let (first, near) = coarse(bench, cells, parameters, seed)?;
+    let mut starts = coarse(bench, cells, parameters, seed)?.into_iter();
+    let Some((first, near)) = starts.next() else { unreachable!("there is a start") };
     let is_slow = matches!(device.kind, Kind::Flash(_)) && !are_printed(cells);
     let ops = if is_slow { OPS_FINE.0 } else { OPS_FINE.1 };
     let mut fine = Problem::new(bench, cells, parameters, &first, Some(&near.at), ops, seed)?;
@@ -310,11 +317,16 @@ fn estimate(
         .zip(&first)
         .map(|(p, first)| p.of(device).unwrap_or(*first).ln())
         .collect();
-    let mut found = interval::estimates(&fine, &best, &slope)?;
+    // An SSD's second start is for its search alone.
+    let others = starts.filter(|_| matches!(device.kind, Kind::Volume(_)));
+    let rivals = others
+        .map(|(_, near)| fine.refine(fine.point(&near.at)?, ITERATIONS.1))
+        .collect::<Result<Vec<Point>, FitError>>()?;
+    let mut found = interval::estimates(&fine, &best, &slope, &rivals)?;
     if fine.cost(&found.better) < fine.cost(&best) * BETTER_POINT {
         best = fine.refine(found.better, ITERATIONS.2)?;
         slope = fine.slope(&best)?;
-        found = interval::estimates(&fine, &best, &slope)?;
+        found = interval::estimates(&fine, &best, &slope, &rivals)?;
     }
     let Intervals { mut estimates, combinations, .. } = found;
     let (scale, _) = interval::scale(&fine, &best, &slope);

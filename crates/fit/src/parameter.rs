@@ -95,6 +95,11 @@ impl Parameter {
         (value > 0.0).then_some(value)
     }
 
+    /// Whether the parameter is the rate of a limit.
+    pub(crate) fn is_limit(&self) -> bool {
+        self.key.ends_with("_limit.rate")
+    }
+
     /// Sets the parameter in `device` to `value`, rounded if the field is an integer. A no-op if the device lacks the
     /// parameter.
     pub fn set(&self, device: &mut Device, value: f64) {
@@ -178,6 +183,12 @@ const ALL: &[Parameter] = &[
         _ => None,
     }),
     parameter("io_thread.command", Unit::Ns, (50.0, 1e7), of_thread!(Whole, command_ns)),
+    parameter("io_thread.write_command", Unit::Ns, (50.0, 1e7), |device| match &mut device.kind {
+        Kind::Volume(volume) => {
+            volume.io_thread.as_mut()?.write_command_ns.as_mut().map(Place::Whole)
+        }
+        _ => None,
+    }),
     parameter("io_thread.read_copy", Unit::BytesPerS, RATE, of_thread!(Real, read_bytes_per_s)),
     parameter("io_thread.write_copy", Unit::BytesPerS, RATE, of_thread!(Real, write_bytes_per_s)),
     parameter("iops_limit.rate", Unit::OpsPerS, (1.0, 1e8), |device| {

@@ -24,15 +24,15 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Relative error of [`Self::predicted_ns`]; positive if the prediction is too high.
+    /// Relative error of the predicted latency or rate; positive if the prediction is too high.
     pub fn error(&self) -> f64 {
-        self.predicted_ns / self.of.value_ns - 1.0
+        self.of.figure.change(self.predicted_ns / self.of.value_ns)
     }
 
-    /// Relative error of [`Self::nearest_ns`] as a prediction; positive if it is too high. `None` if there is no such
-    /// value.
+    /// Relative error of [`Self::nearest_ns`] as a prediction; positive if the latency or rate is too high. `None` if
+    /// there is no such value.
     pub fn nearest_error(&self) -> Option<f64> {
-        Some(self.nearest_ns? / self.of.value_ns - 1.0)
+        Some(self.of.figure.change(self.nearest_ns? / self.of.value_ns))
     }
 }
 

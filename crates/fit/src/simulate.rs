@@ -77,8 +77,11 @@ impl Bench {
         &self.device
     }
 
-    /// Whether one of the cells starts in the steady state of random writes.
+    /// Whether one of the cells starts in the steady state of random writes, which only SSDs have.
     pub(crate) fn is_steady(&self, cells: &[Measured]) -> bool {
+        if !matches!(self.device.kind, Kind::Flash(_)) {
+            return false;
+        }
         let of_target = self.emulated.volumes.first().map(|volume| volume.state);
         cells.iter().any(|cell| match (cell.precondition, of_target) {
             (Precondition::Workload, Some(Precondition::Workload)) => {
@@ -96,6 +99,12 @@ impl Bench {
         let writes = spec.kinds().any(|(kind, _)| kind != OpKind::Read);
         let has_slc = matches!(&self.device.kind, Kind::Flash(flash) if flash.nand.slc.is_some());
         self.device.limits.iter().any(|limit| limit.credits.is_some()) || writes && has_slc
+    }
+
+    /// Whether a limit's allowance, which an idle device has for one window of the limit, may last beyond the ramp.
+    /// A simulated cell must then be as long as the measured one, and is repeated instead.
+    fn has_allowance(&self, spec: &Spec) -> bool {
+        self.device.limits.iter().any(|limit| spec.limits().ramp_ns < 2 * limit.window_ns)
     }
 
     /// Copy of the bench whose device has the given parameter values.
@@ -156,8 +165,13 @@ impl Bench {
         let ops = if is_steady { ops * STEADY_OPS } else { ops };
         let mut length = length(&of.spec, of.observed.ops_per_s, window_ns * longest, ops);
         if !self.device.limits.is_empty() {
-            // The burst allowance of a limit must be used up as it was in the measurement.
+            // The allowance of a limit must be used up as it was in the measurement.
             length.ramp_ns = of.spec.limits().ramp_ns;
+        }
+        let mut repeats = 1;
+        if let Some(measured_ns) = of.observed.window_ns.filter(|_| self.has_allowance(&of.spec)) {
+            repeats = length.window_ns.div_ceil(measured_ns).max(1);
+            length.window_ns = measured_ns;
         }
         let options =
             EmulationOptions { precondition: of.precondition, ..EmulationOptions::default() };
@@ -167,7 +181,6 @@ impl Bench {
             .unwrap_or(&self.emulated)
             .experiment(&of.name, of.spec.clone(), length, &options)
             .map_err(|e| fail(e.to_string()))?;
-        plan.cell.seed = seed;
         // Intervals show how much neighbouring operations have in common.
         plan.cell.interval_ns = Some((length.window_ns / 20).max(1));
         // The measured cell has had its ramp; the simulated one is as short as its figures allow.
@@ -177,12 +190,24 @@ impl Bench {
             plan.represent = Some(k.clamp(1, 1 << 20) as u32);
         }
         plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(events_max));
-        let ran =
-            drive_model(&plan, &self.stop, &mut Unobserved).map_err(|e| fail(e.to_string()))?;
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(FitError::Interrupted);
+        let mut all: Option<Cell> = None;
+        for repeat in 0..repeats {
+            plan.cell.seed = seed.wrapping_add(repeat << 48);
+            let ran =
+                drive_model(&plan, &self.stop, &mut Unobserved).map_err(|e| fail(e.to_string()))?;
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(FitError::Interrupted);
+            }
+            let cell = ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))?;
+            match &mut all {
+                None => all = Some(cell),
+                Some(all) => {
+                    all.window_ns += cell.window_ns;
+                    all.series.extend(cell.series);
+                }
+            }
         }
-        ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))
+        all.ok_or_else(|| fail("no result".to_owned()))
     }
 }
 

@@ -1,16 +1,20 @@
 //! Start values of the parameters, computed by closed forms from the cells with extreme loads. A parameter that may
 //! limit a rate starts 3 % above the largest measured rate, so that the refinement sees the parameter's effect. If the
-//! parameter limits nothing in the measured device, the refinement may stay at a local minimum near this start. For an
-//! SSD, a second list of start values therefore takes each controller time from the device that the fit starts from, if
-//! the time is shorter there.
+//! parameter limits nothing in the measured device, the refinement may stay at a local minimum near this start. So
+//! there is a second list of start values: for an SSD, with each controller time of the device that the fit starts from,
+//! if it is shorter there; for a volume, with the device's latencies, and limits that bind.
 
 use crate::parameter::Parameter;
 use crate::{Figure, Measured, are_printed};
 use iodyno_emulate::spec::{Device, Kind};
 use iodyno_units::OpKind;
 
+/// Start value of a parameter that may limit a rate, as a multiple of the largest measured rate.
+const ABOVE: f64 = 1.03;
 /// Controller times of an SSD that a second start takes from the start device.
 const COMMANDS: [&str; 2] = ["controller.read_command", "controller.write_command"];
+/// Latencies of a volume that a second start takes from the start device.
+const LATENCIES: [&str; 3] = ["volume.read", "volume.write", "volume.flush"];
 
 /// Extremes of rate, throughput and latency over all measured cells.
 #[derive(Debug, Default)]
@@ -55,18 +59,24 @@ impl Extremes {
 }
 
 /// Returns one or two lists of start values. The first is [`values`]. For an SSD, the second takes each controller time
-/// from `device` if the time is shorter there.
+/// from `device` if the time is shorter there. For a volume with limits, the second has limits that bind at the largest
+/// measured rates, and latencies of `device`.
 pub(crate) fn candidates(
     parameters: &[Parameter],
     device: &Device,
     cells: &[Measured],
 ) -> Vec<Vec<f64>> {
     let first = values(parameters, device, cells);
-    let unlimited = parameters.iter().zip(&first).map(|(parameter, first)| {
-        let own = parameter.of(device).filter(|_| COMMANDS.contains(&parameter.key));
-        own.map_or(*first, |own| own.min(*first))
-    });
-    let second: Vec<f64> = unlimited.collect();
+    let other =
+        parameters.iter().zip(&first).map(|(parameter, first)| match parameter.of(device) {
+            Some(own) if COMMANDS.contains(&parameter.key) => own.min(*first),
+            Some(own) if LATENCIES.contains(&parameter.key) && !device.limits.is_empty() => {
+                own.min(*first)
+            }
+            _ if parameter.is_limit() => first / ABOVE,
+            _ => *first,
+        });
+    let second: Vec<f64> = other.collect();
     if second == first { vec![first] } else { vec![first, second] }
 }
 
@@ -85,14 +95,13 @@ fn programmed(device: &Device) -> Option<(f64, f64)> {
 pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measured]) -> Vec<f64> {
     let cells = if are_printed(cells) { &[] } else { cells };
     let extremes = Extremes::of(cells);
-    let above = |rate: f64| (rate > 0.0).then_some(rate * 1.03);
+    let above = |rate: f64| (rate > 0.0).then_some(rate * ABOVE);
     let start = |parameter: &Parameter| {
         let known = match parameter.key {
             "volume.read" => extremes.latency_ns[0],
             "volume.write" => extremes.latency_ns[1],
             "volume.flush" => extremes.latency_ns[2],
             "volume.network" => above(extremes.all_bytes_per_s).map(|rate| rate * 2.0),
-            "io_thread.command" => above(extremes.all_iops).map(|rate| 1e9 / rate),
             "throughput_limit.rate" => above(extremes.all_bytes_per_s),
             "iops_limit.rate" => above(extremes.all_iops),
             "link.read" | "memory.read" | "platters.outer" | "io_thread.read_copy" => {
@@ -104,8 +113,12 @@ pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measure
             "nand.program_fast" => above(extremes.bytes_per_s[1])
                 .zip(programmed(device))
                 .map(|(rate, (at_once, share))| at_once / rate * 1e9 / share),
-            "controller.read_command" => above(extremes.iops[0]).map(|rate| 1e9 / rate),
-            "controller.write_command" => above(extremes.iops[1]).map(|rate| 1e9 / rate),
+            "controller.read_command" | "io_thread.command" => {
+                above(extremes.iops[0]).map(|rate| 1e9 / rate)
+            }
+            "controller.write_command" | "io_thread.write_command" => {
+                above(extremes.iops[1]).map(|rate| 1e9 / rate)
+            }
             _ => None,
         };
         let value = known.or_else(|| parameter.of(device)).unwrap_or(parameter.bounds.0);

@@ -44,6 +44,11 @@ impl Figure {
         }
     }
 
+    /// Relative change of the latency, or of the rate, if its value in ns is multiplied by `ratio`.
+    pub(crate) fn change(self, ratio: f64) -> f64 {
+        (if self == Self::Rate { 1.0 / ratio } else { ratio }) - 1.0
+    }
+
     /// Value of the figure in a histogram, ns; `None` if it has too few operations, or for a rate.
     fn of(self, latencies: &Histogram) -> Option<f64> {
         match self {

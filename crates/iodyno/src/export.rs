@@ -7,6 +7,7 @@ use crate::show;
 use iodyno_notebook::Run;
 use iodyno_report::formats::{FIO_LOGS, ToDocument};
 use iodyno_targets::output::{Folder, Output};
+use iodyno_units::human;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,24 +19,24 @@ pub(crate) fn command(flags: &Export, notebook: Option<&Path>) -> Result<ExitCod
         )));
     }
     let load = || show::load(notebook, &flags.run);
+    let is_json = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("json"));
     match (&flags.out, format.files, format.document) {
-        (Some(folder), Some(files), _) => {
+        (Some(folder), Some(files), document) if document.is_none() || !is_json(folder) => {
             let run = load()?;
             write(folder, &run, files(&run, flags.log_hist_coarseness))
         }
-        (Some(file), None, document) => {
+        (Some(file), _, Some(document)) => {
             let run = load()?;
             let text = match document {
-                Some(ToDocument::Text(text)) => text(&run).into_bytes(),
-                Some(ToDocument::Json(value)) => json_text(&value(&run)),
-                None => unreachable!("a format has a document or files"),
+                ToDocument::Text(text) => text(&run).into_bytes(),
+                ToDocument::Json(value) => json_text(&value(&run)),
             };
             Output::at(file)?.write(&text)?;
             Ok(ExitCode::SUCCESS)
         }
         (None, _, Some(ToDocument::Text(text))) => print(&text(&load()?)),
         (None, _, Some(ToDocument::Json(value))) => print_json(&value(&load()?)),
-        (None, _, None) => Err(Failure::input(format!(
+        (_, _, None) => Err(Failure::input(format!(
             "{} consists of several files: name a folder for them with -o, such as `-o logs`",
             format.name
         ))),
@@ -54,6 +55,7 @@ fn write(
         made.output(&name)?.write(text.as_bytes())?;
         written += 1;
     }
-    complain(&format!("{written} files of {} in {}\n", run.id, folder.display()));
+    let files = human::counted(written, "file");
+    complain(&format!("{files} of {} in {}\n", run.id, folder.display()));
     Ok(ExitCode::SUCCESS)
 }

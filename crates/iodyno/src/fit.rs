@@ -18,7 +18,8 @@ use iodyno_fit::{
 };
 use iodyno_measure::{Level, Role};
 use iodyno_notebook::{Run, TargetKind, TargetRecord};
-use iodyno_page::terminal::Style;
+use iodyno_page::terminal::{Style, table};
+use iodyno_page::{Cell, Column, Table};
 use iodyno_run::{Files, ListedCell, RanksRequest, ResolvedRun, RunRequest, Work, described};
 use iodyno_targets::output::Output;
 use iodyno_targets::{ModelName, TargetName, inspect};
@@ -59,11 +60,12 @@ pub(crate) fn command(
             (Some(path), ..) => printed(flags, path)?,
             (None, Some(from), _) => of_run(flags, &stored_run(from, cli)?)?,
             (None, None, Some(target)) => {
-                let probes = planned(flags, target)?;
+                let target = in_order(target);
+                let probes = planned(flags, &target)?;
                 if flags.plan {
                     return print(&plan(&probes, style));
                 }
-                of_run(flags, &measure(flags, cli, words, target, probes)?)?
+                of_run(flags, &measure(flags, cli, words, &target, probes)?)?
             }
             (None, None, None) => {
                 return Err(Failure::input("name a target, a run with --from, or --figures"));
@@ -75,7 +77,10 @@ pub(crate) fn command(
     live.clear();
     let Chosen { index, fitted, others } = fitted.map_err(|e| match e {
         FitError::Start(why) => Failure::input(why),
-        FitError::Interrupted => Failure::interrupted(e.to_string()),
+        FitError::Interrupted if run.is_empty() => Failure::interrupted(e.to_string()),
+        FitError::Interrupted => Failure::interrupted(format!(
+            "{e}; its cells are stored: `iodyno fit --from {run}` starts it again"
+        )),
         FitError::Simulation { .. } => {
             Failure::input(format!("{e}. Start from another device with --like"))
         }
@@ -97,7 +102,8 @@ pub(crate) fn command(
     } else {
         print(&answer::show(&fitted, &cells, &about, style))?
     };
-    Ok(if fitted.is_misfit() { ExitCode::from(METHOD_FAILED) } else { code })
+    let is_usable = !fitted.is_misfit() && !fitted.is_worthless();
+    Ok(if is_usable { code } else { ExitCode::from(METHOD_FAILED) })
 }
 
 /// Input of a fit: the cells, and the devices to start from.
@@ -166,6 +172,19 @@ fn stored_run(selector: &str, cli: &Cli) -> Result<Run, Failure> {
     runs.pop().ok_or_else(|| Failure::input(format!("no run `{selector}`")))
 }
 
+/// The target, but an emulated one without a state in its name as if it had been written in order, like the real
+/// targets that a fit lays out. Else each cell would find the state that its own workload leaves, and a fit that of
+/// several devices.
+fn in_order(target: &TargetName) -> TargetName {
+    let mut target = target.clone();
+    if let TargetName::Model(name) = &mut target
+        && name.state == Precondition::Workload
+    {
+        name.state = Precondition::Sequential;
+    }
+    target
+}
+
 /// The cells to measure on a target.
 fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
     let found = iodyno_run::emulated(std::slice::from_ref(target), &mut Files::default())?;
@@ -190,6 +209,11 @@ fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
             inspect(target).ok().filter(|it| wears && it.kind == iodyno_targets::Kind::Block)?;
         Some((inspected.whole_bytes? as f64 * WRITES_SHARE) as u64)
     };
+    if flags.writes == Some(0) {
+        return Err(Failure::input(
+            "--writes 0 leaves each cell that writes no operation: use --read-only",
+        ));
+    }
     if let Some(bytes) = flags.writes.or_else(of_capacity) {
         limit_writes(&mut cells, bytes);
     }
@@ -203,7 +227,7 @@ fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
 fn overwritten_bytes(target: &TargetName) -> Result<u64, Failure> {
     if matches!(target, TargetName::Model(_)) {
         return Err(Failure::input(
-            "--steady overwrites a real target; an emulated one is measured in its steady state without it, unless its name says state=sequential or state=fresh",
+            "--steady overwrites a real target; an emulated one is in its steady state if its name says state=random",
         ));
     }
     if let TargetName::Path { size_bytes: Some(bytes), .. } = target {
@@ -240,9 +264,25 @@ fn plan(probes: &[Probe], style: Style) -> String {
         &format!("{} cells, {}", probes().count(), human::duration_ns(total_ns)),
         &format!("{} of them write{at_most}", writing.len()),
     );
+    let mut cells =
+        Table::new([Column::label("cell"), Column::words("time"), Column::words("writes")]);
     for probe in probes() {
-        text.line(&probe.name);
+        let limits = probe.spec.limits();
+        let time_ns = limits.ramp_ns + limits.time_ns.unwrap_or(0);
+        let writes = match (probe.write_share(), limits.bytes) {
+            (0.0, _) => Cell::none(),
+            (share, Some(bytes)) => Cell::words(format!(
+                "at most {}",
+                human::size((bytes as f64 * share).ceil() as u64)
+            )),
+            (share, None) => Cell::words(format!("{} of its operations", human::percent(share, 0))),
+        };
+        cells.push([Cell::words(&probe.name), Cell::words(human::duration_ns(time_ns)), writes]);
     }
+    for line in table::lines(&cells, style) {
+        text.line(&line);
+    }
+    text.blank();
     if let Some(bytes) = conditioning {
         text.line(&format!(
             "Before the cells named steady-*, random writes overwrite the target twice: {}, which takes as long as the target needs.",
@@ -294,7 +334,10 @@ fn measure(
     live.clear();
     let outcome = outcome?;
     if outcome.interrupted {
-        return Err(Failure::interrupted("the measurement was interrupted: nothing was fitted"));
+        return Err(Failure::interrupted(format!(
+            "the measurement was interrupted, and nothing was fitted; `iodyno fit --from {}` fits to the cells that ended",
+            outcome.run.id
+        )));
     }
     if outcome.too_many_errors {
         return Err(Failure::target("too many operations failed: nothing was fitted"));
@@ -359,9 +402,16 @@ fn cells(
         )));
     }
     if doubtful > all_count / 2 || fitted.is_empty() {
+        let (what, remedy) = match with_doubtful {
+            true => ("are invalid", String::new()),
+            false => (
+                "have warnings",
+                format!(". --from {} --doubtful uses all cells that are not invalid", run.id),
+            ),
+        };
         return Err(Failure::method(format!(
-            "{doubtful} of {all_count} cells of run {} have warnings ({codes}), so nothing was fitted: measure again when the machine and the target are quiet. --from {} --doubtful uses all cells that are not invalid",
-            run.id, run.id
+            "{doubtful} of {all_count} cells of run {} {what} ({codes}), so nothing was fitted: measure again when the machine and the target are quiet{remedy}",
+            run.id
         )));
     }
     if doubtful > 0 {
@@ -405,6 +455,9 @@ fn device(name: &str) -> Result<DescribedDevice, Failure> {
     }
     match all.len() {
         1 => Ok(all.remove(0)),
+        0 => Err(Failure::input(format!(
+            "`{name}` is a system without devices: name a device; `iodyno catalog` lists them"
+        ))),
         n => Err(Failure::input(format!("`{name}` has {n} devices, but a fit takes one"))),
     }
 }

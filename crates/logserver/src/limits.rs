@@ -12,7 +12,7 @@ pub struct Limits {
     pub connections_local: usize,
     /// Maximum number of unauthenticated connections. Applies separately to TCP and Unix sockets.
     pub handshakes: usize,
-    /// Timeout for the TLS handshake and the client's hello together, and for sending a final error.
+    /// Timeout for the TLS handshake and the client's hello together, and for sending a final error to an accepted client.
     pub handshake: Duration,
     /// Memory limit for all clients together, beyond a small fixed amount per connection, bytes.
     pub memory_bytes: usize,
@@ -34,7 +34,7 @@ pub struct Limits {
     /// Replaces [`Self::stall`] for a client that occupies memory while another client waits for memory. Also the idle
     /// time after which large buffers are released.
     pub short_stall: Duration,
-    /// Time limit for a client to close the connection after the server has sent a final error.
+    /// Time limit for sending a refused client the error, and for any client to close the connection after a final error.
     pub linger: Duration,
 }
 

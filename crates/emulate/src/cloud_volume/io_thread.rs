@@ -59,9 +59,14 @@ impl CloudVolume {
         };
         let (kind, bytes) = (core.slab[slot].kind, u64::from(core.slab[slot].len));
         let moved_ticks = |rate| transfer_ticks(bytes, rate);
+        let times = &thread.times;
+        let command_ns = match kind {
+            OpKind::Write => times.write_command_ns.unwrap_or(times.command_ns),
+            _ => times.command_ns,
+        };
         let own_ticks = match kind {
-            OpKind::Read => moved_ticks(thread.times.read_bytes_per_s),
-            OpKind::Write => moved_ticks(thread.times.write_bytes_per_s),
+            OpKind::Read => moved_ticks(times.read_bytes_per_s),
+            OpKind::Write => moved_ticks(times.write_bytes_per_s),
             OpKind::Flush => ticks(self.latency_ns(kind)),
             OpKind::Trim | OpKind::WriteZeroes => 0,
         };
@@ -70,7 +75,7 @@ impl CloudVolume {
             OpKind::Read | OpKind::Write => moved_ticks(self.spec.bytes_per_s),
             OpKind::Flush | OpKind::Trim | OpKind::WriteZeroes => 0,
         };
-        let cost_ticks = ticks(thread.times.command_ns) + own_ticks + of_network_ticks;
+        let cost_ticks = ticks(command_ns) + own_ticks + of_network_ticks;
         let end_ns = thread.server.take(core.now, cost_ticks);
         let since_ns = std::mem::replace(&mut core.slab[slot].entered_ns, end_ns);
         let now_ns = core.now;

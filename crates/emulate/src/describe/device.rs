@@ -363,6 +363,7 @@ fn volume(v: &Record, capacity_bytes: u64) -> Option<Kind> {
 fn io_thread(v: &Record) -> Option<IoThread> {
     Some(IoThread {
         command_ns: v.whole("io_thread.command")?,
+        write_command_ns: v.whole("io_thread.write_command"),
         read_bytes_per_s: v.real("io_thread.read_copy")?,
         write_bytes_per_s: v.real("io_thread.write_copy")?,
     })

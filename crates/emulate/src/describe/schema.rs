@@ -324,6 +324,7 @@ pub(super) const DEVICE: &[Key] = &[
         "io_thread",
         &[
             time("io_thread.command", 0..=10 * MS),
+            Key { required: false, ..time("io_thread.write_command", 0..=10 * MS) },
             bandwidth("io_thread.read_copy"),
             bandwidth("io_thread.write_copy"),
         ],

@@ -32,6 +32,8 @@ pub struct CloudVolume {
 pub struct IoThread {
     /// Time of the thread for each request.
     pub command_ns: u64,
+    /// Time of the thread for each write; `None`: as for other requests.
+    pub write_command_ns: Option<u64>,
     /// Rate at which the thread moves the data of reads.
     pub read_bytes_per_s: f64,
     /// Rate at which the thread moves the data of writes.

@@ -235,8 +235,12 @@ pub(crate) fn try_flash(
 /// without a thread of the hypervisor, all with and without a limit.
 pub(crate) fn try_others(most: usize) -> Result<Count, String> {
     let mut all = Count::default();
-    let io_thread =
-        Some(IoThread { command_ns: 8_000, read_bytes_per_s: 1e9, write_bytes_per_s: 2e9 });
+    let io_thread = Some(IoThread {
+        command_ns: 8_000,
+        write_command_ns: None,
+        read_bytes_per_s: 1e9,
+        write_bytes_per_s: 2e9,
+    });
     let [volume, threaded] =
         [volume(), CloudVolume { io_thread, ..volume() }].map(|it| Kind::Volume(Box::new(it)));
     let disks = [disk(true), disk(false), shingled(true), shingled(false)];

@@ -14,8 +14,8 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno fit --figures sheet.toml --like nvme-tlc-3840g -o my.toml   to printed figures, without a device
   iodyno run oltp-67-33-4k --on model:./my.toml     what the twin predicts
 
-Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), or most cells have warnings; others as in
-`iodyno --help`.";
+Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), the nearest measured cell predicts better
+than the twin (WORTHLESS), or most cells have warnings; others as in `iodyno --help`.";
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
@@ -48,7 +48,7 @@ pub struct Fit {
     /// Never write to the target; parameters of writes keep their start values
     #[arg(long, conflicts_with = "from")]
     pub read_only: bool,
-    /// Limit the bytes written in total, excluding warm-ups [default: 2 % of the capacity of an SSD, no limit on others]
+    /// Limit the bytes written in total, excluding warm-ups, which write for a fifth of each cell's time [default: 2 % of the capacity of an SSD, no limit on others]
     ///
     /// Each cell that writes gets an equal share.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["from", "read_only"])]

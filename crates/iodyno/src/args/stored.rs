@@ -137,8 +137,8 @@ pub struct Export {
     pub format: &'static ExportFormat,
     /// Write to this file [default: standard output]
     ///
-    /// With fio-json, fio-json+ and fio-logs, PATH is a folder, created if absent; fio-logs requires --out. With fio-json,
-    /// it gets one file per job, named as fio-plot expects.
+    /// With fio-json and fio-json+, a PATH that ends in .json is a file, as without --out; any other is a folder, created
+    /// if absent, for one file per job, named as fio-plot expects. fio-logs requires --out, always a folder.
     #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,
     /// With fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6

@@ -390,6 +390,10 @@ fn files_are_written_into_a_folder() {
         assert_eq!(document["jobs"][0]["job options"]["iodepth"], depth);
         assert_eq!(document["global options"]["iodepth"], depth);
     }
+    // A file's name gives one file, with all jobs.
+    place.iodyno("export last --format fio-json -o all.json").succeeds();
+    let text = std::fs::read_to_string(place.path("all.json")).unwrap();
+    assert_eq!(text, place.iodyno("export last --format fio-json").succeeds().stdout);
     // Again: files of ours are replaced.
     place.iodyno("export last --format fio-json -o out").succeeds();
     place.iodyno("export last --format fio-logs -o out --log-hist-coarseness 6").succeeds();

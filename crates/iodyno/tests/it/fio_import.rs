@@ -22,6 +22,7 @@ numjobs=2
 [null]
 stonewall
 ioengine=null
+rate_iops=20k
 iodepth=8
 size=1g
 rw=randread

@@ -122,13 +122,17 @@ fn length(system: &System) -> Length {
 }
 
 /// Lets garbage collection run all the time on devices where it runs in bursts. A cell is shorter than a burst and its
-/// pause, and would show one of them. The mean rate is the same; latencies are those without bursts.
-fn mean_over_bursts(system: &mut System) {
+/// pause, and would show one of them. The mean rate is the same; latencies are those without bursts. Returns whether
+/// there is such a device.
+fn mean_over_bursts(system: &mut System) -> bool {
+    let mut any = false;
     for placed in system.devices_mut() {
         if let Kind::Flash(flash) = &mut placed.device.kind {
+            any |= flash.translation.freed_per_write > 1.0;
             flash.translation.freed_per_write = 1.0;
         }
     }
+    any
 }
 
 /// Simulates a workload on all volumes of the system.
@@ -140,12 +144,15 @@ pub fn simulate(
 ) -> Result<ExplainedCell, RunError> {
     let (length, options) = (length(&emulated.system), EmulationOptions::default());
     let mut emulated = emulated.clone();
-    mean_over_bursts(&mut emulated.system);
+    let has_bursts = mean_over_bursts(&mut emulated.system);
     let mut plan = emulated.experiment(name, spec, length, &options)?.warmed_up();
     target.clone_into(&mut plan.cell.workload);
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)?;
     let mut states = emulated.states(&plan.cell.spec);
     states.dedup();
+    if has_bursts && plan.cell.spec.changes_content() {
+        states.push("means over bursts of garbage collection".to_owned());
+    }
     Ok(account(&plan.cell.spec, &modelled, name, states.join("; ")))
 }
 
