@@ -85,3 +85,20 @@ fn place(spec: &Spec, kind: OpKind) -> [f64; 3] {
     let reads = share(&|kind| kind == OpKind::Read) / share(&|_| true);
     [bytes.max(1.0).ln(), in_flight.ln(), 2.0 * reads]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A prediction of half the time between operations is one of twice the rate.
+    #[test]
+    fn the_error_of_a_rate_has_the_sign_of_the_rate() {
+        let error = |figure| {
+            let of =
+                Statistic { cell: 0, kind: OpKind::Write, figure, value_ns: 100.0, error: 0.01 };
+            Prediction { cell: String::new(), of, predicted_ns: 50.0, nearest_ns: None }.error()
+        };
+        assert!((error(Figure::Mean) + 0.5).abs() < 1e-9);
+        assert!((error(Figure::Rate) - 1.0).abs() < 1e-9);
+    }
+}

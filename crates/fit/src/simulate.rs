@@ -102,7 +102,7 @@ impl Bench {
     }
 
     /// Whether a limit's allowance, which an idle device has for one window of the limit, may last beyond the ramp.
-    /// A simulated cell must then be as long as the measured one, and is repeated instead.
+    /// A simulated cell must then be as long as the measured one.
     fn has_allowance(&self, spec: &Spec) -> bool {
         self.device.limits.iter().any(|limit| spec.limits().ramp_ns < 2 * limit.window_ns)
     }
@@ -168,9 +168,7 @@ impl Bench {
             // The allowance of a limit must be used up as it was in the measurement.
             length.ramp_ns = of.spec.limits().ramp_ns;
         }
-        let mut repeats = 1;
         if let Some(measured_ns) = of.observed.window_ns.filter(|_| self.has_allowance(&of.spec)) {
-            repeats = length.window_ns.div_ceil(measured_ns).max(1);
             length.window_ns = measured_ns;
         }
         let options =
@@ -181,6 +179,7 @@ impl Bench {
             .unwrap_or(&self.emulated)
             .experiment(&of.name, of.spec.clone(), length, &options)
             .map_err(|e| fail(e.to_string()))?;
+        plan.cell.seed = seed;
         // Intervals show how much neighbouring operations have in common.
         plan.cell.interval_ns = Some((length.window_ns / 20).max(1));
         // The measured cell has had its ramp; the simulated one is as short as its figures allow.
@@ -190,24 +189,12 @@ impl Bench {
             plan.represent = Some(k.clamp(1, 1 << 20) as u32);
         }
         plan.warm_up_events_max = plan.warm_up_events_max.map(|most| most.min(events_max));
-        let mut all: Option<Cell> = None;
-        for repeat in 0..repeats {
-            plan.cell.seed = seed.wrapping_add(repeat << 48);
-            let ran =
-                drive_model(&plan, &self.stop, &mut Unobserved).map_err(|e| fail(e.to_string()))?;
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(FitError::Interrupted);
-            }
-            let cell = ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))?;
-            match &mut all {
-                None => all = Some(cell),
-                Some(all) => {
-                    all.window_ns += cell.window_ns;
-                    all.series.extend(cell.series);
-                }
-            }
+        let ran =
+            drive_model(&plan, &self.stop, &mut Unobserved).map_err(|e| fail(e.to_string()))?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(FitError::Interrupted);
         }
-        all.ok_or_else(|| fail("no result".to_owned()))
+        ran.cells.into_iter().next().ok_or_else(|| fail("no result".to_owned()))
     }
 }
 

@@ -41,6 +41,42 @@ fn a_twin_behaves_like_the_measured_volume() {
     assert_eq!(again["parameters"], document["parameters"]);
 }
 
+/// Writes of an emulated volume are fitted, although its name has no state; and so are short cells, in which a limit
+/// still allows more than its rate.
+#[test]
+fn writes_of_an_emulated_volume_are_fitted() {
+    let place = Place::new();
+    let text = place.iodyno("catalog virtual-disk").succeeds().stdout.clone();
+    let slow = text.replace("write = { is = \"300us\"", "write = { is = \"900us\"");
+    assert_ne!(slow, text);
+    place.write("slow.toml", &slow);
+    let document = place.iodyno("fit model:./slow.toml --time 200ms --json").succeeds().json();
+    valid(&document);
+    assert_eq!(document["target"], "model:./slow.toml?state=sequential");
+    let parameters = document["parameters"].as_array().unwrap();
+    for (key, value_ns) in [("volume.read", 300e3), ("volume.write", 900e3)] {
+        let of = parameters.iter().find(|p| p["key"] == key).unwrap();
+        assert_ne!(of["known"], "not_identified", "{of}");
+        assert!((number(&of["value"]) / value_ns - 1.0).abs() < 0.03, "{of}");
+    }
+}
+
+/// A twin of another kind of device is marked in its file.
+#[test]
+fn a_twin_that_is_not_to_be_used_says_so() {
+    let place = Place::new();
+    let words = "fit model:hdd-15k-300g --like ramdisk-ddr3-16g --time 2s --json -o no.toml";
+    let output = place.iodyno(words);
+    output.exits(9);
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    valid(&document);
+    assert_eq!((&document["misfit"], &document["worthless"]), (&true.into(), &true.into()));
+    let file = std::fs::read_to_string(place.path("no.toml")).unwrap();
+    for expected in ["no device with the structure", "the nearest measured cell predicts"] {
+        assert!(file.contains(&format!("# Not to be used: {expected}")), "{file}");
+    }
+}
+
 /// What can't be fitted is refused with the reason.
 #[test]
 fn what_cannot_be_fitted_is_refused() {
@@ -53,6 +89,8 @@ fn what_cannot_be_fitted_is_refused() {
     let output = place.iodyno("fit model:ebs-gp3 --like raid5(hdd-10k-300g*4)");
     output.exits(2);
     assert!(output.stderr.contains("is an array"), "{}", output.stderr);
+    place.iodyno("fit model:ebs-gp3 --writes 0").fails(2, &["--read-only"]);
+    place.iodyno("fit model:ebs-gp3 --like power8").fails(2, &["a system without devices"]);
     let plan = place.iodyno("fit model:hdd-10k-300g --plan");
     assert!(plan.succeeds().stdout.contains("read-inner-seq"));
 }
