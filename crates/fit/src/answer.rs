@@ -194,11 +194,10 @@ const MISFIT: &str = "MISFIT";
 
 /// Codes of the reasons not to use the twin, each with its explanation and remedy.
 fn faults(fitted: &Fitted, about: &About) -> Vec<(&'static str, String)> {
-    let remedy = match about.run.is_empty() {
-        true => {
-            "Start from another device with --like. `iodyno explain` shows whether the host's threads limit a figure's rate"
-        }
-        false => "Start from another device with --like, or look at the cells listed here",
+    let remedy = if about.run.is_empty() {
+        "Start from another device with --like. `iodyno explain` shows whether the host's threads limit a figure's rate"
+    } else {
+        "Start from another device with --like, or look at the cells listed here"
     };
     let misfit = misfit(fitted, &about.like).map(|words| (MISFIT, format!("{words}. {remedy}")));
     let worthless = worthless(fitted).filter(|_| misfit.is_none()).map(|words| {

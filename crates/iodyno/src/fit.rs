@@ -402,12 +402,12 @@ fn cells(
         )));
     }
     if doubtful > all_count / 2 || fitted.is_empty() {
-        let (what, remedy) = match with_doubtful {
-            true => ("are invalid", String::new()),
-            false => (
-                "have warnings",
-                format!(". --from {} --doubtful uses all cells that are not invalid", run.id),
-            ),
+        let (what, remedy) = if with_doubtful {
+            ("are invalid", String::new())
+        } else {
+            let remedy =
+                format!(". --from {} --doubtful uses all cells that are not invalid", run.id);
+            ("have warnings", remedy)
         };
         return Err(Failure::method(format!(
             "{doubtful} of {all_count} cells of run {} {what} ({codes}), so nothing was fitted: measure again when the machine and the target are quiet{remedy}",
