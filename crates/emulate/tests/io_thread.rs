@@ -14,10 +14,10 @@ const WRITE_COMMAND_NS: u64 = 5_000;
 const READ_NS: u64 = COMMAND_NS + 4096 + 410;
 const WRITE_NS: u64 = WRITE_COMMAND_NS + 2048 + 410;
 
-fn machine(queue_max: u32) -> Machine {
+fn machine(queue_max: u32, write_command_ns: Option<u64>) -> Machine {
     let io_thread = IoThread {
         command_ns: COMMAND_NS,
-        write_command_ns: Some(WRITE_COMMAND_NS),
+        write_command_ns,
         read_bytes_per_s: 1e9,
         write_bytes_per_s: 2e9,
     };
@@ -36,7 +36,10 @@ fn machine(queue_max: u32) -> Machine {
 
 /// Completion times of operations that are submitted at the given times, ns, by their order of submission.
 fn completions(queue_max: u32, ops: &[(u64, OpKind)]) -> Vec<u64> {
-    let mut machine = machine(queue_max);
+    completions_of(machine(queue_max, Some(WRITE_COMMAND_NS)), ops)
+}
+
+fn completions_of(mut machine: Machine, ops: &[(u64, OpKind)]) -> Vec<u64> {
     let worker = machine.add_worker(0);
     for (token, (at_ns, kind)) in (0..).zip(ops) {
         let len_bytes = if *kind == OpKind::Flush { 0 } else { 4096 };
@@ -86,6 +89,13 @@ fn a_flush_takes_its_latency_in_the_thread() {
     assert_ends(&completions(256, &[(0, OpKind::Flush)]), &[COMMAND_NS + FLUSH_NS]);
     let found = completions(256, &[(0, OpKind::Write), (1, OpKind::Flush)]);
     assert_ends(&found, &[LATENCY_NS + WRITE_NS + COMMAND_NS + FLUSH_NS; 2]);
+}
+
+/// Without a time of their own, writes take as long as other requests.
+#[test]
+fn writes_take_the_time_of_other_requests_by_default() {
+    let found = completions_of(machine(256, None), &[(0, OpKind::Write)]);
+    assert_ends(&found, &[LATENCY_NS + COMMAND_NS + WRITE_NS - WRITE_COMMAND_NS]);
 }
 
 /// A batch has at most as many requests as the queue holds.

@@ -8,7 +8,7 @@ use iodyno_page::{
     Axis, Block, Cell, Column, Document, Figure, Mark, Panel, Plot, Point, Quantity, Section,
     Series, Shape, Table, Tone,
 };
-use iodyno_units::OpKind;
+use iodyno_units::{OpKind, human};
 use serde_json::{Value, json};
 
 /// Version of the JSON document's layout, written as the key `schema`.
@@ -96,21 +96,18 @@ fn held_out(fitted: &Fitted) -> Table {
         Column::words("error"),
         Column::words("of the nearest cell").short("nearest").ranked(1),
     ]);
-    "mean and 99th percentile of cells that the fit has not seen".clone_into(&mut table.caption);
+    "mean and 99th percentile, or rate, of cells that the fit has not seen"
+        .clone_into(&mut table.caption);
     let shown = |statistic: &Statistic| statistic.figure != Statistics::P50;
     for prediction in fitted.held_out.iter().filter(|prediction| shown(&prediction.of)) {
         let Statistic { kind, figure, value_ns, .. } = prediction.of;
         let shown = |ns: f64| match figure {
-            Statistics::Rate => Cell::of(Quantity::Iops, Some(1e9 / ns)),
+            Statistics::Rate => Cell::words(format!("{}/s", human::count(1e9 / ns))),
             _ => Cell::of(Quantity::LatencyNs, Some(ns)),
-        };
-        let what = match figure {
-            Statistics::Rate => figure.name().to_owned(),
-            _ => format!("{} {}", kind.name(), figure.name()),
         };
         table.push([
             Cell::words(name(&prediction.cell)),
-            Cell::words(what),
+            Cell::words(figure_of(kind, figure)),
             shown(value_ns),
             shown(prediction.predicted_ns),
             Cell::words(signed(prediction.error())),
@@ -118,6 +115,14 @@ fn held_out(fitted: &Fitted) -> Table {
         ]);
     }
     table
+}
+
+/// A figure in words, such as `read p99`; a rate is of all operations.
+fn figure_of(kind: OpKind, figure: Statistics) -> String {
+    match figure {
+        Statistics::Rate => figure.name().to_owned(),
+        _ => format!("{} {}", kind.name(), figure.name()),
+    }
 }
 
 /// Name of a held-out cell without its prefix.
@@ -157,10 +162,9 @@ fn worst(fitted: &Fitted, cells: &[Measured]) -> Vec<String> {
     let words = |residual: &&crate::Residual| {
         let Statistic { cell, kind, figure, .. } = residual.of;
         format!(
-            "{}, {} {}: the twin is {} off",
+            "{}, {}: the twin is {} off",
             cells[cell].name,
-            kind.name(),
-            figure.name(),
+            figure_of(kind, figure),
             signed(figure.change(residual.log_ratio.exp()))
         )
     };
@@ -190,21 +194,19 @@ pub(crate) fn worthless(fitted: &Fitted) -> Option<String> {
 }
 
 /// Code of a fit whose differences chance does not explain.
-const MISFIT: &str = "MISFIT";
+const MISFIT_CODE: &str = "MISFIT";
 
 /// Codes of the reasons not to use the twin, each with its explanation and remedy.
 fn faults(fitted: &Fitted, about: &About) -> Vec<(&'static str, String)> {
     let remedy = if about.run.is_empty() {
         "Start from another device with --like. `iodyno explain` shows whether the host's threads limit a figure's rate"
     } else {
-        "Start from another device with --like, or look at the cells listed here"
+        "Start from another device with --like, or measure again, for longer, when machine and target are quiet"
     };
-    let misfit = misfit(fitted, &about.like).map(|words| (MISFIT, format!("{words}. {remedy}")));
-    let worthless = worthless(fitted).filter(|_| misfit.is_none()).map(|words| {
-        let remedy = "Measure again, for longer, when machine and target are quiet, or start from another device with --like";
-        ("WORTHLESS", format!("{words}. {remedy}"))
-    });
-    misfit.into_iter().chain(worthless).collect()
+    let misfit = misfit(fitted, &about.like).map(|words| (MISFIT_CODE, words));
+    let worthless = worthless(fitted).map(|words| ("WORTHLESS", words));
+    let all = misfit.into_iter().chain(worthless);
+    all.map(|(code, words)| (code, format!("{words}. {remedy}"))).collect()
 }
 
 /// Largest ratio of misfits, either way, at which two structures count as equally good.
@@ -329,7 +331,7 @@ pub fn document(
         }]));
     }
     let verdict = |(code, text): (&str, String)| {
-        let of = if code == MISFIT { worst(fitted, cells) } else { Vec::new() };
+        let of = if code == MISFIT_CODE { worst(fitted, cells) } else { Vec::new() };
         Verdict { code: code.to_owned(), tone: Tone::Bad, text, of }
     };
     let verdicts: Vec<Verdict> = faults(fitted, about).into_iter().map(verdict).collect();

@@ -30,7 +30,7 @@ pub fn device_file(
         },
     );
     for words in [misfit(fitted, name), worthless(fitted)].into_iter().flatten() {
-        let _ = writeln!(text, "# Not to be used: {words}.");
+        let _ = writeln!(text, "# Do not use: {words}.");
     }
     for combination in &fitted.combinations {
         let _ = writeln!(text, "# Known only together: {}", combination.words());

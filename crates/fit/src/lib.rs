@@ -47,8 +47,6 @@ const OPS_FINE: (u64, u64) = (16000, 24000);
 const ITERATIONS: (usize, usize, usize) = (10, 4, 2);
 /// Threshold of [`Fitted::scale`]. A fit above it is a misfit: no device of the family behaves as measured.
 pub const MISFIT: f64 = 8.0;
-/// Median error of held-out mean latencies up to which a twin is useful in any case.
-const USEFUL: f64 = 0.1;
 
 /// Error of a fit: unusable input, an interruption, or a workload that can't be simulated.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -137,10 +135,9 @@ impl Fitted {
     }
 
     /// Whether the nearest measured cells predict the mean latencies of the held-out cells better than the twin does,
-    /// whose median error is above 10 %. False without held-out cells.
+    /// whose median error is above 10 %. False with fewer than four such latencies.
     pub fn is_worthless(&self) -> bool {
-        median_error(&self.held_out, Figure::Mean)
-            .is_some_and(|(twin, nearest)| twin > USEFUL && twin > nearest)
+        score::is_worthless(&self.held_out)
     }
 
     /// Estimate of the parameter `key`, such as `nand.read`; `None` if it was not fitted.
@@ -319,9 +316,14 @@ fn estimate(
         .collect();
     // An SSD's second start is for its search alone.
     let others = starts.filter(|_| matches!(device.kind, Kind::Volume(_)));
-    let rivals = others
+    let mut rivals = others
         .map(|(_, near)| fine.refine(fine.point(&near.at)?, ITERATIONS.1))
         .collect::<Result<Vec<Point>, FitError>>()?;
+    let most = fine.cost(&best) * BETTER_POINT;
+    if let Some(better) = rivals.iter_mut().find(|rival| fine.cost(rival) < most) {
+        std::mem::swap(better, &mut best);
+        slope = fine.slope(&best)?;
+    }
     let mut found = interval::estimates(&fine, &best, &slope, &rivals)?;
     if fine.cost(&found.better) < fine.cost(&best) * BETTER_POINT {
         best = fine.refine(found.better, ITERATIONS.2)?;

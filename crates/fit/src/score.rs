@@ -45,6 +45,19 @@ pub fn median_error(predictions: &[Prediction], figure: Figure) -> Option<(f64, 
     (!twin.is_empty()).then(|| (describe::median(&twin), describe::median(&nearest)))
 }
 
+/// Median error of held-out mean latencies up to which a twin is useful in any case.
+const USEFUL: f64 = 0.1;
+/// Smallest number of held-out mean latencies by which a twin is called worthless.
+const JUDGED_MIN: usize = 4;
+
+/// Whether the nearest measured cells predict mean latencies better than the twin, which is far off.
+pub(crate) fn is_worthless(predictions: &[Prediction]) -> bool {
+    let is_judged = |p: &&Prediction| p.of.figure == Figure::Mean && p.nearest_ns.is_some();
+    predictions.iter().filter(is_judged).count() >= JUDGED_MIN
+        && median_error(predictions, Figure::Mean)
+            .is_some_and(|(twin, nearest)| twin > USEFUL && twin > nearest)
+}
+
 /// Predicts the statistics of the cells `held_out` by simulating them on `twin`.
 pub(crate) fn predict(
     twin: &Bench,
@@ -90,15 +103,26 @@ fn place(spec: &Spec, kind: OpKind) -> [f64; 3] {
 mod tests {
     use super::*;
 
+    /// Predictions of a write's figure whose measured value is 100 ns.
+    fn prediction(figure: Figure, predicted_ns: f64, nearest_ns: f64) -> Prediction {
+        let of = Statistic { cell: 0, kind: OpKind::Write, figure, value_ns: 100.0, error: 0.01 };
+        Prediction { cell: String::new(), of, predicted_ns, nearest_ns: Some(nearest_ns) }
+    }
+
     /// A prediction of half the time between operations is one of twice the rate.
     #[test]
     fn the_error_of_a_rate_has_the_sign_of_the_rate() {
-        let error = |figure| {
-            let of =
-                Statistic { cell: 0, kind: OpKind::Write, figure, value_ns: 100.0, error: 0.01 };
-            Prediction { cell: String::new(), of, predicted_ns: 50.0, nearest_ns: None }.error()
-        };
+        let error = |figure| prediction(figure, 50.0, 100.0).error();
         assert!((error(Figure::Mean) + 0.5).abs() < 1e-9);
         assert!((error(Figure::Rate) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_twin_is_worthless_if_the_nearest_cells_are_better() {
+        let of = |count, twin_ns, nearest_ns| {
+            is_worthless(&vec![prediction(Figure::Mean, twin_ns, nearest_ns); count])
+        };
+        assert!(of(4, 120.0, 115.0) && of(9, 80.0, 85.0));
+        assert!(!of(4, 120.0, 125.0) && !of(4, 109.0, 101.0) && !of(3, 200.0, 100.0));
     }
 }

@@ -35,6 +35,9 @@ const PRINTED_WINDOW_NS: u64 = 10_000_000_000;
 /// errors.
 const WINDOW_MAX: f64 = 20.0;
 
+/// Length of a measured cell, in windows of a limit, from which the limit's allowance hardly changes the figures.
+const ALLOWANCE_WINDOWS: u64 = 20;
+
 /// An emulated system whose one device has the parameters to be fitted.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
@@ -101,10 +104,13 @@ impl Bench {
         self.device.limits.iter().any(|limit| limit.credits.is_some()) || writes && has_slc
     }
 
-    /// Whether a limit's allowance, which an idle device has for one window of the limit, may last beyond the ramp.
-    /// A simulated cell must then be as long as the measured one.
-    fn has_allowance(&self, spec: &Spec) -> bool {
-        self.device.limits.iter().any(|limit| spec.limits().ramp_ns < 2 * limit.window_ns)
+    /// Whether a limit's allowance, which an idle device has for one window of the limit, may last beyond the ramp and
+    /// be a good part of the `measured_ns` after it. A simulated cell must then be as long as the measured one.
+    fn has_allowance(&self, spec: &Spec, measured_ns: u64) -> bool {
+        self.device.limits.iter().any(|limit| {
+            spec.limits().ramp_ns < 2 * limit.window_ns
+                && measured_ns < ALLOWANCE_WINDOWS * limit.window_ns
+        })
     }
 
     /// Copy of the bench whose device has the given parameter values.
@@ -168,8 +174,9 @@ impl Bench {
             // The allowance of a limit must be used up as it was in the measurement.
             length.ramp_ns = of.spec.limits().ramp_ns;
         }
-        if let Some(measured_ns) = of.observed.window_ns.filter(|_| self.has_allowance(&of.spec)) {
-            length.window_ns = measured_ns;
+        let measured_ns = of.observed.window_ns;
+        if let Some(ns) = measured_ns.filter(|ns| self.has_allowance(&of.spec, *ns)) {
+            length.window_ns = ns;
         }
         let options =
             EmulationOptions { precondition: of.precondition, ..EmulationOptions::default() };

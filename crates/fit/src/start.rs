@@ -60,13 +60,16 @@ impl Extremes {
 
 /// Returns one or two lists of start values. The first is [`values`]. For an SSD, the second takes each controller time
 /// from `device` if the time is shorter there. For a volume with limits, the second has limits that bind at the largest
-/// measured rates, and latencies of `device`.
+/// measured rates, and latencies of `device` if they are shorter. Printed figures have one list.
 pub(crate) fn candidates(
     parameters: &[Parameter],
     device: &Device,
     cells: &[Measured],
 ) -> Vec<Vec<f64>> {
     let first = values(parameters, device, cells);
+    if are_printed(cells) {
+        return vec![first];
+    }
     let other =
         parameters.iter().zip(&first).map(|(parameter, first)| match parameter.of(device) {
             Some(own) if COMMANDS.contains(&parameter.key) => own.min(*first),
@@ -95,6 +98,7 @@ fn programmed(device: &Device) -> Option<(f64, f64)> {
 pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measured]) -> Vec<f64> {
     let cells = if are_printed(cells) { &[] } else { cells };
     let extremes = Extremes::of(cells);
+    let is_of_writes = |parameter: &Parameter| parameter.key == "io_thread.write_command";
     let above = |rate: f64| (rate > 0.0).then_some(rate * ABOVE);
     let start = |parameter: &Parameter| {
         let known = match parameter.key {
@@ -113,6 +117,9 @@ pub(crate) fn values(parameters: &[Parameter], device: &Device, cells: &[Measure
             "nand.program_fast" => above(extremes.bytes_per_s[1])
                 .zip(programmed(device))
                 .map(|(rate, (at_once, share))| at_once / rate * 1e9 / share),
+            "io_thread.command" if !parameters.iter().any(is_of_writes) => {
+                above(extremes.all_iops).map(|rate| 1e9 / rate)
+            }
             "controller.read_command" | "io_thread.command" => {
                 above(extremes.iops[0]).map(|rate| 1e9 / rate)
             }

@@ -108,8 +108,9 @@ fn trial(device: &str, seed: u64) -> Trial {
 #[derive(Default)]
 struct Score {
     identified: u32,
-    /// Intervals of parameters that are known, identified or roughly; and those that contain the drawn value.
+    /// Intervals of parameters that are known, identified or roughly.
     intervals: u32,
+    /// Of these, the intervals that contain the drawn value.
     covered: u32,
     /// Identified parameters that are more than 5 % off.
     off: u32,

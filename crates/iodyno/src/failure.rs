@@ -27,7 +27,8 @@ pub(crate) const SLOWER: u8 = 7;
 /// replay whose record was truncated, so that its events can't be compared.
 pub(crate) const OPEN: u8 = 8;
 /// Exit code of a run whose method failed: steady state was not reached, or a stage measured nothing. Also the code of
-/// a fit if the measured device does not behave like any candidate, or if most cells have warnings.
+/// a fit if the measured device does not behave like any candidate, if the twin predicts worse than the nearest cells,
+/// or if most cells have warnings.
 pub(crate) const METHOD_FAILED: u8 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,9 +78,9 @@ pub(crate) fn command(
     let Chosen { index, fitted, others } = fitted.map_err(|e| match e {
         FitError::Start(why) => Failure::input(why),
         FitError::Interrupted if run.is_empty() => Failure::interrupted(e.to_string()),
-        FitError::Interrupted => Failure::interrupted(format!(
-            "{e}; its cells are stored: `iodyno fit --from {run}` starts it again"
-        )),
+        FitError::Interrupted => {
+            Failure::interrupted(format!("{e}: fit again with `iodyno fit --from {run}`"))
+        }
         FitError::Simulation { .. } => {
             Failure::input(format!("{e}. Start from another device with --like"))
         }
@@ -172,9 +172,8 @@ fn stored_run(selector: &str, cli: &Cli) -> Result<Run, Failure> {
     runs.pop().ok_or_else(|| Failure::input(format!("no run `{selector}`")))
 }
 
-/// The target, but an emulated one without a state in its name as if it had been written in order, like the real
-/// targets that a fit lays out. Else each cell would find the state that its own workload leaves, and a fit that of
-/// several devices.
+/// Gives an emulated target without a state in its name `state=sequential`, so that all cells find the same state: that
+/// of a real target that a fit lays out.
 fn in_order(target: &TargetName) -> TargetName {
     let mut target = target.clone();
     if let TargetName::Model(name) = &mut target
@@ -210,9 +209,7 @@ fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
         Some((inspected.whole_bytes? as f64 * WRITES_SHARE) as u64)
     };
     if flags.writes == Some(0) {
-        return Err(Failure::input(
-            "--writes 0 leaves each cell that writes no operation: use --read-only",
-        ));
+        return Err(Failure::input("--writes must be above 0: to write nothing, use --read-only"));
     }
     if let Some(bytes) = flags.writes.or_else(of_capacity) {
         limit_writes(&mut cells, bytes);
@@ -334,9 +331,15 @@ fn measure(
     live.clear();
     let outcome = outcome?;
     if outcome.interrupted {
+        let again = match outcome.run.cells.as_slice() {
+            [_, _, ..] if outcome.not_kept.is_none() => format!(
+                "; `iodyno fit --from {}` fits to the cells that were measured",
+                outcome.run.id
+            ),
+            _ => String::new(),
+        };
         return Err(Failure::interrupted(format!(
-            "the measurement was interrupted, and nothing was fitted; `iodyno fit --from {}` fits to the cells that ended",
-            outcome.run.id
+            "the measurement was interrupted: nothing was fitted{again}"
         )));
     }
     if outcome.too_many_errors {

@@ -14,13 +14,13 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno fit --figures sheet.toml --like nvme-tlc-3840g -o my.toml   to printed figures, without a device
   iodyno run oltp-67-33-4k --on model:./my.toml     what the twin predicts
 
-Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), the nearest measured cell predicts better
-than the twin (WORTHLESS), or most cells have warnings; others as in `iodyno --help`.";
+Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), the twin is more than 10 % off and the
+nearest measured cell less (WORTHLESS), or most cells have warnings; others as in `iodyno --help`.";
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Fit {
-    /// Target to measure: a file, a block device, nbd: or ram:; or, to try `fit` itself, an emulated device (live: or model:)
+    /// Target to measure: a file, a block device, nbd: or ram:; or, to try `fit` itself, an emulated device (live: or model:), written in order unless its name has a state
     #[arg(value_name = "TARGET", required_unless_present_any = ["from", "figures"], conflicts_with = "from")]
     pub target: Option<TargetName>,
     /// Fit to the cells of this run of the notebook, and measure nothing
@@ -48,7 +48,7 @@ pub struct Fit {
     /// Never write to the target; parameters of writes keep their start values
     #[arg(long, conflicts_with = "from")]
     pub read_only: bool,
-    /// Limit the bytes written in total, excluding warm-ups, which write for a fifth of each cell's time [default: 2 % of the capacity of an SSD, no limit on others]
+    /// Limit the bytes written in total, excluding warm-ups, which also write [default: 2 % of the capacity of an SSD, no limit on others]
     ///
     /// Each cell that writes gets an equal share.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["from", "read_only"])]
@@ -61,7 +61,7 @@ pub struct Fit {
     /// Also use cells that have warnings
     #[arg(long)]
     pub doubtful: bool,
-    /// Print the cells with their time and the bytes that they write, and measure nothing
+    /// Print the cells with their times and writes, and measure nothing
     #[arg(long, conflicts_with_all = ["from", "json"])]
     pub plan: bool,
     /// Set the seed of all random streams

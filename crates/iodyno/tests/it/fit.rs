@@ -73,7 +73,7 @@ fn a_twin_that_is_not_to_be_used_says_so() {
     assert_eq!((&document["misfit"], &document["worthless"]), (&true.into(), &true.into()));
     let file = std::fs::read_to_string(place.path("no.toml")).unwrap();
     for expected in ["no device with the structure", "the nearest measured cell predicts"] {
-        assert!(file.contains(&format!("# Not to be used: {expected}")), "{file}");
+        assert!(file.contains(&format!("# Do not use: {expected}")), "{file}");
     }
 }
 
@@ -93,6 +93,8 @@ fn what_cannot_be_fitted_is_refused() {
     place.iodyno("fit model:ebs-gp3 --like power8").fails(2, &["a system without devices"]);
     let plan = place.iodyno("fit model:hdd-10k-300g --plan");
     assert!(plan.succeeds().stdout.contains("read-inner-seq"));
+    let plan = place.iodyno("fit model:ebs-gp3 --plan");
+    assert!(plan.succeeds().stdout.contains("30 % of its operations"), "{}", plan.stdout);
 }
 
 /// Printed figures give the parameters on which they depend, and leave the others as in the device that the fit starts

@@ -151,7 +151,7 @@ pub fn simulate(
     let mut states = emulated.states(&plan.cell.spec);
     states.dedup();
     if has_bursts && plan.cell.spec.changes_content() {
-        states.push("means over bursts of garbage collection".to_owned());
+        states.push("garbage collected steadily, not in bursts".to_owned());
     }
     Ok(account(&plan.cell.spec, &modelled, name, states.join("; ")))
 }
