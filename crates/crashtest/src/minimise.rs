@@ -30,8 +30,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the program had printed nothing before the cut. Nothing had been acknowledged by then, and the program's files
-    /// may have been incomplete because they were still being created.
+    /// Whether the program had printed nothing before the cut: it had acknowledged nothing, and was perhaps still
+    /// creating its files.
     #[must_use]
     pub fn is_before_output(&self) -> bool {
         self.acknowledged.is_empty()

@@ -50,7 +50,7 @@ const USEFUL: f64 = 0.1;
 /// Smallest number of held-out mean latencies by which a twin is called worthless.
 const JUDGED_MIN: usize = 4;
 
-/// Whether the nearest measured cells predict mean latencies better than the twin, which is far off.
+/// Whether the twin's median error of mean latencies is above [`USEFUL`], and above that of the nearest measured cells.
 pub(crate) fn is_worthless(predictions: &[Prediction]) -> bool {
     let is_judged = |p: &&Prediction| p.of.figure == Figure::Mean && p.nearest_ns.is_some();
     predictions.iter().filter(is_judged).count() >= JUDGED_MIN

@@ -104,8 +104,8 @@ impl Bench {
         self.device.limits.iter().any(|limit| limit.credits.is_some()) || writes && has_slc
     }
 
-    /// Whether a limit's allowance, which an idle device has for one window of the limit, may last beyond the ramp and
-    /// be a good part of the `measured_ns` after it. A simulated cell must then be as long as the measured one.
+    /// Whether a measured cell may have used a limit's allowance, which lets an idle device do the work of one window of
+    /// the limit at once. The simulated cell must then be as long as the measured one: `measured_ns` after the ramp.
     fn has_allowance(&self, spec: &Spec, measured_ns: u64) -> bool {
         self.device.limits.iter().any(|limit| {
             spec.limits().ramp_ns < 2 * limit.window_ns
@@ -171,7 +171,7 @@ impl Bench {
         let ops = if is_steady { ops * STEADY_OPS } else { ops };
         let mut length = length(&of.spec, of.observed.ops_per_s, window_ns * longest, ops);
         if !self.device.limits.is_empty() {
-            // The allowance of a limit must be used up as it was in the measurement.
+            // The ramp uses up a limit's allowance, as in the measurement.
             length.ramp_ns = of.spec.limits().ramp_ns;
         }
         let measured_ns = of.observed.window_ns;

@@ -245,6 +245,23 @@ fn what_the_cells_cannot_tell_is_not_called_known() {
     }
 }
 
+/// Only SSDs have a steady state of random writes: a volume's writes are fitted whatever the state in its name.
+#[test]
+fn writes_of_a_volume_are_fitted_in_any_state() {
+    let mut truth = emulated_device("model:virtual-disk");
+    let device = &mut truth.system.devices_mut().next().unwrap().device;
+    let all = parameters(device, false);
+    let drawn = change(device, &all, &mut stream(9, "twin", 0));
+    let (cells, held_out) = measure(&truth, Family::Volume, 9);
+    let target = "model:virtual-disk".to_owned();
+    let start = Start { target, capacity_bytes: None, seed: 1, stop: Arc::default() };
+    let fitted = fit(&start, &cells, &held_out).unwrap();
+    let at = all.iter().position(|parameter| parameter.key == "volume.write").unwrap();
+    let write = fitted.estimate("volume.write").unwrap();
+    assert_ne!(write.known, Known::NotIdentified, "{write:?}");
+    assert!((write.value / drawn[at] - 1.0).abs() < 0.05, "{write:?} for {}", drawn[at]);
+}
+
 /// The chosen structure is that of the measured device.
 #[test]
 fn the_structure_of_the_device_is_chosen() {

@@ -172,8 +172,8 @@ fn stored_run(selector: &str, cli: &Cli) -> Result<Run, Failure> {
     runs.pop().ok_or_else(|| Failure::input(format!("no run `{selector}`")))
 }
 
-/// Gives an emulated target without a state in its name `state=sequential`, so that all cells find the same state: that
-/// of a real target that a fit lays out.
+/// Sets `state=sequential` for an emulated target whose name has no state. All cells then find the same state, as on a
+/// real target, which is written in order first.
 fn in_order(target: &TargetName) -> TargetName {
     let mut target = target.clone();
     if let TargetName::Model(name) = &mut target

@@ -20,8 +20,8 @@ pub(super) struct Stored {
     pub unit: u64,
     pub value: u64,
     pub sequence: u64,
-    /// Whether the value came from flash, to complete a translation unit, or its unit was torn by a power cut. Then no
-    /// [`ContentEvent::Landed`] is reported for it.
+    /// True if the value was read from flash to complete a translation unit, or if a power cut tore its unit. No
+    /// [`ContentEvent::Landed`] is then reported for it.
     pub moved: bool,
 }
 

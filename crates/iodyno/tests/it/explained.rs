@@ -304,4 +304,9 @@ fn bursts_are_named_and_averaged() {
     let shown = place.iodyno("explain 7450-pro-960g");
     shown.succeeds();
     assert!(shown.stdout.contains("garbage is collected in bursts"), "{}", shown.stdout);
+    for (load, is_said) in [("random-write", true), ("random-read", false)] {
+        let shown = place.iodyno(&format!("explain 7450-pro-960g {load}"));
+        let has = shown.succeeds().stdout.contains("not in bursts");
+        assert_eq!(has, is_said, "{}", shown.stdout);
+    }
 }

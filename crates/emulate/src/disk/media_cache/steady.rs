@@ -2,7 +2,7 @@
 //!
 //! Time is counted in writes. The written part of the disk has B bands. The log covers the latest W writes: W is
 //! limited by the size of the log, or by the number of entries in the map. A cleaned band waits B writes on average for
-//! its next write. W writes later that write is the oldest in the log, and the band is cleaned again.
+//! its next write. After W more writes, that write is the oldest in the log, and the band is cleaned again.
 //!
 //! So a fraction W / (W + B) of the bands has writes in the cache. The age of such a band's oldest write is uniform in
 //! 0 to W, and the later writes follow at a mean distance of B. Such a band therefore has 1 + W / 2B writes in the
