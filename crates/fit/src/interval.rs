@@ -4,7 +4,7 @@
 
 use crate::matrix::{eigen, inverse};
 use crate::parameter::Parameter;
-use crate::refine::{Luck, Point, Problem, Slope};
+use crate::refine::{Point, Problem, Slope};
 use crate::{FitError, are_printed};
 use iodyno_measure::statistics::distribution::{normal_quantile, student_quantile};
 
@@ -111,13 +111,11 @@ pub(crate) struct Intervals {
     pub(crate) better: Point,
 }
 
-/// Estimates all parameters with their intervals, and finds the combinations. `rivals`: other minima of the cost. The
-/// intervals include those that agree with the measurement hardly less well than `best`.
+/// Estimates all parameters with their intervals, and finds the combinations.
 pub(crate) fn estimates(
     problem: &Problem<'_>,
     best: &Point,
     slope: &Slope,
-    rivals: &[Point],
 ) -> Result<Intervals, FitError> {
     let (scale, degrees) = scale(problem, best, slope);
     let scale = scale.max(SCALE_MIN);
@@ -140,17 +138,10 @@ pub(crate) fn estimates(
         )
     })?;
     let half: Vec<f64> = (0..best.at.len()).map(|j| t * covariance[j][j].max(0.0).sqrt()).collect();
-    // The minimised cost is partly luck: with other random numbers it is larger by this much.
-    let luck = problem.luck(best)?;
-    let (sides, better) = profiles(problem, best, slope, &half, (scale, t), luck)?;
-    let most = problem.cost(best) + luck.mean + (t * scale).powi(2);
-    let rivals: Vec<&Point> = rivals.iter().filter(|rival| problem.cost(rival) <= most).collect();
+    let (sides, better) = profiles(problem, best, slope, &half, scale, t)?;
     let mut all = Vec::new();
     for (j, parameter) in problem.parameters.iter().enumerate() {
-        let (mut low, mut high) = sides[j];
-        for by in rivals.iter().map(|rival| rival.at[j] - best.at[j]) {
-            (low, high) = (low.max(-by), high.max(by));
-        }
+        let (low, high) = sides[j];
         let widest = low.max(high);
         let known = match widest {
             w if w <= IDENTIFIED => Known::Identified,
@@ -225,8 +216,8 @@ fn profiles(
     best: &Point,
     slope: &Slope,
     half: &[f64],
-    (scale, t): (f64, f64),
-    luck: Luck,
+    scale: f64,
+    t: f64,
 ) -> Result<(Vec<(f64, f64)>, Point), FitError> {
     let mut sides: Vec<Side> = half
         .iter()
@@ -236,6 +227,8 @@ fn profiles(
             [-1.0, 1.0].map(|sign| Side { parameter, sign, distance, is_found })
         })
         .collect();
+    // The minimised cost is partly luck: with other random numbers it is larger by this much.
+    let luck = problem.luck(best)?;
     let least = problem.cost(best) + luck.mean;
     let mut better = best.clone();
     for _ in 0..ROUNDS_MAX {

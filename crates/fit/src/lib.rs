@@ -267,14 +267,14 @@ impl Part {
     }
 }
 
-/// Lists of start values, each with the best point that short simulations find from it, the better one first.
+/// Start values, and the best point that short simulations find from them.
 fn coarse(
     bench: &Bench,
     cells: &[Measured],
     parameters: &[Parameter],
     seed: u64,
-) -> Result<Vec<(Vec<f64>, Point)>, FitError> {
-    let mut all: Vec<(f64, Vec<f64>, Point)> = Vec::new();
+) -> Result<(Vec<f64>, Point), FitError> {
+    let mut best: Option<(f64, Vec<f64>, Point)> = None;
     for first in start::candidates(parameters, bench.device(), cells) {
         let coarse = Problem::new(bench, cells, parameters, &first, None, OPS_COARSE, seed)?;
         if coarse.statistics.is_empty() {
@@ -283,10 +283,13 @@ fn coarse(
             ));
         }
         let near = coarse.search(coarse.point(&coarse.start)?, ITERATIONS.0)?;
-        all.push((coarse.cost(&near), first, near));
+        let cost = coarse.cost(&near);
+        if best.as_ref().is_none_or(|best| cost < best.0) {
+            best = Some((cost, first, near));
+        }
     }
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(all.into_iter().map(|(_, first, near)| (first, near)).collect())
+    let Some((_, first, near)) = best else { unreachable!("there is a start") };
+    Ok((first, near))
 }
 
 /// Fits `parameters` of the bench's device to `cells`, without predictions.
@@ -297,8 +300,7 @@ fn estimate(
     seed: u64,
 ) -> Result<Part, FitError> {
     let device = bench.device();
-    let mut starts = coarse(bench, cells, parameters, seed)?.into_iter();
-    let Some((first, near)) = starts.next() else { unreachable!("there is a start") };
+    let (first, near) = coarse(bench, cells, parameters, seed)?;
     let is_slow = matches!(device.kind, Kind::Flash(_)) && !are_printed(cells);
     let ops = if is_slow { OPS_FINE.0 } else { OPS_FINE.1 };
     let mut fine = Problem::new(bench, cells, parameters, &first, Some(&near.at), ops, seed)?;
@@ -314,21 +316,11 @@ fn estimate(
         .zip(&first)
         .map(|(p, first)| p.of(device).unwrap_or(*first).ln())
         .collect();
-    // An SSD's second start is for its search alone.
-    let others = starts.filter(|_| matches!(device.kind, Kind::Volume(_)));
-    let mut rivals = others
-        .map(|(_, near)| fine.refine(fine.point(&near.at)?, ITERATIONS.1))
-        .collect::<Result<Vec<Point>, FitError>>()?;
-    let most = fine.cost(&best) * BETTER_POINT;
-    if let Some(better) = rivals.iter_mut().find(|rival| fine.cost(rival) < most) {
-        std::mem::swap(better, &mut best);
-        slope = fine.slope(&best)?;
-    }
-    let mut found = interval::estimates(&fine, &best, &slope, &rivals)?;
+    let mut found = interval::estimates(&fine, &best, &slope)?;
     if fine.cost(&found.better) < fine.cost(&best) * BETTER_POINT {
         best = fine.refine(found.better, ITERATIONS.2)?;
         slope = fine.slope(&best)?;
-        found = interval::estimates(&fine, &best, &slope, &rivals)?;
+        found = interval::estimates(&fine, &best, &slope)?;
     }
     let Intervals { mut estimates, combinations, .. } = found;
     let (scale, _) = interval::scale(&fine, &best, &slope);
