@@ -1,6 +1,6 @@
-//! Catalog of named files that users read and edit (TOML, and CSV for published figures), embedded in the binary, and
-//! the reader of all such files. The reader finds a file by its name or path, parses TOML, checks it against a
-//! schema, and shows errors with file, line, column and a caret. [`input`] reads all other files that a user names.
+//! The catalog: named TOML files, and CSV files of published figures, embedded in the binary. Also the reader of such
+//! files, from the catalog or from users: it finds a file by its name or path, parses TOML, checks it against a schema,
+//! and shows errors with file, line, column and a caret. [`input`] reads all other files that a user names.
 //!
 //! A schema is a list of [`Key`]s, defined by the crate that owns the format: workloads, methods, devices, systems
 //! and studies. A [`Reader`] returns a [`Record`] of values and all errors. Relations between values, and their

@@ -23,7 +23,7 @@ pub(crate) enum State {
     Issued,
     /// A device's own limits have room for the first request that waits for them.
     Allowed,
-    /// The limits that cloud volumes share may have room for the first request that waits for them.
+    /// The limits of the instance, which its cloud volumes share, may have room for the first request that waits.
     AllowedByInstance,
     /// The driver thread or the controller has accepted the command.
     Admitted,

@@ -31,6 +31,7 @@ pub struct Store {
     /// the cache, or that were added to the cache.
     pub passed_bytes: u64,
     /// Dirty data in the reordering window of a disk's write cache, bytes; 0: no reordering. From this window, the disk
-    /// writes the range with the shortest access time next. The write rate varies until this amount has been written.
+    /// writes the range with the shortest access time next. The write rate is stationary only after several times this
+    /// amount has been written.
     pub choice_bytes: u64,
 }

@@ -41,9 +41,7 @@ fn one(name: &str, as_json: bool) -> Result<ExitCode, Failure> {
 fn entry(name: &str) -> Result<(File, Kind, String), Failure> {
     for kind in [Kind::Device, Kind::System] {
         if list(kind).any(|(n, _)| n == name) {
-            let about =
-                iodyno_run::catalog_entries()?.into_iter().find(|e| e.0 == name).map(|e| e.2);
-            return Ok((find(kind, name)?, kind, about.unwrap_or_default()));
+            return Ok((find(kind, name)?, kind, iodyno_run::summary(name)?));
         }
     }
     if list(Kind::Method).any(|(n, _)| n == name) {
@@ -86,7 +84,11 @@ fn all(as_json: bool) -> Result<ExitCode, Failure> {
     for (name, _) in list(Kind::Method) {
         entries.push((name.to_owned(), Kind::Method, method::about(name)?));
     }
-    entries.extend(iodyno_run::catalog_entries()?);
+    for kind in [Kind::Device, Kind::System] {
+        for (name, _) in list(kind) {
+            entries.push((name.to_owned(), kind, iodyno_run::summary(name)?));
+        }
+    }
     for (name, _) in list(Kind::Study) {
         entries.push((name.to_owned(), Kind::Study, iodyno_study::title(name)?));
     }

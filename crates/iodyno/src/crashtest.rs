@@ -21,6 +21,7 @@ use iodyno_crashtest::{
 use iodyno_page::terminal::Style;
 use iodyno_serving::Access;
 use iodyno_targets::output::Output;
+use iodyno_units::human::counted;
 use iodyno_units::text::{clean, clean_lines, for_shell};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
@@ -152,7 +153,8 @@ impl Job<'_> {
         let explored = explore(history, &plan, &check, self.stop, &|judged, wrong| {
             // Skip if another thread is drawing.
             if let Ok(mut live) = live.try_lock() {
-                live.draw(&format!("{judged} states judged{place}, {wrong} wrong"));
+                let judged = counted(judged, "state");
+                live.draw(&format!("{judged} judged{place}, {wrong} wrong"));
             }
         });
         if let Ok(mut live) = live.lock() {

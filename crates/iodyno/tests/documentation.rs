@@ -132,7 +132,7 @@ const PLACEHOLDERS: &[(&str, &str)] = &[
     ("/dev/nvme0n1", "model:ssd-sata3-mlc-200g"),
     ("/dev/sdb", "data.bin"),
     ("replay TRACE --on TARGET", "replay trace --on data.bin"),
-    ("study lenovo-exflash", "study lenovo-exflash --quick"),
+    ("study lenovo-exflash", "study lenovo-exflash --quick --report"),
     // A port that is free, whatever else runs here.
     ("iodyno web", "iodyno web --listen 0 & sleep 1; kill $!"),
     ("--nbd unix:flash.sock", "--nbd unix:flash.sock & sleep 1; kill $!"),
@@ -152,6 +152,8 @@ fn examples_in_the_table_of_the_readme_work() {
     let mut lines: Vec<Line> =
         BEFORE_THE_TABLE.iter().map(|line| ((*line).to_owned(), 0)).collect();
     let before = lines.len();
+    let of_pages: BTreeSet<Line> = pages().iter().flat_map(|page| commands(page, "sh")).collect();
+    let mut run_there = 0;
     for mut example in examples.filter(|e| !NOT_HERE.iter().any(|not| e.starts_with(not))) {
         for (placeholder, here) in PLACEHOLDERS {
             if example.contains(placeholder) {
@@ -159,9 +161,14 @@ fn examples_in_the_table_of_the_readme_work() {
                 break;
             }
         }
-        lines.push((example, 0));
+        let line = (example, 0);
+        if of_pages.contains(&line) {
+            run_there += 1;
+        } else {
+            lines.push(line);
+        }
     }
-    assert!(lines.len() >= before + 12, "{lines:?}");
+    assert!(lines.len() + run_there >= before + 12, "{lines:?}");
     run(&page, &lines);
 }
 

@@ -2,8 +2,9 @@
 //! crashtest --from` reads the log, and derives the contents that a device with a volatile write cache could have after
 //! a power cut.
 //!
-//! In the log, a flush comes after the writes that completed before it began, and before those that completed during
-//! it. Writes still in flight at the end come last. A power cut ends the log.
+//! In the log, a flush comes after the writes that completed before it began. Those that complete during it follow,
+//! unless a write with FUA or another flush completes first. Writes still in flight at the end come last. A power cut
+//! ends the log.
 
 use crate::store::remove_made;
 use iodyno_units::log_writes::{DISCARD, FLUSH, FUA, MAGIC, VERSION};

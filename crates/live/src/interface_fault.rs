@@ -302,13 +302,13 @@ impl SharedFaults {
         !self.any.load(Ordering::Acquire)
     }
 
-    /// Locks the faults, then calls [`InterfaceFaults::add`].
+    /// Adds a fault, which begins now.
     pub fn add(&self, fault: InterfaceFault) {
         self.lock().add(self.now_ns(), fault);
         self.any.store(true, Ordering::Release);
     }
 
-    /// Locks the faults, then calls [`InterfaceFaults::clear`].
+    /// Removes all faults, including those that are over. [`Self::judge`] then takes no lock until one is added.
     pub fn clear(&self) {
         self.lock().clear();
         self.any.store(false, Ordering::Release);

@@ -188,8 +188,8 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Whether all or part of the target is backed by memory of this machine. False if the memory belongs to this
-    /// process.
+    /// Whether all or part of the target is memory of this machine, such as tmpfs or zram. False for `ram:`, which is
+    /// memory of this process.
     pub fn is_memory(&self) -> bool {
         self.storage.as_ref().is_some_and(Storage::is_memory)
     }

@@ -2,7 +2,7 @@
 //! other threads and clients change. The kernel permits that, but a Rust slice over such memory would be unsound, so
 //! these functions take addresses.
 //!
-//! No call raises SIGPIPE, and only [`receive`], [`wait`] and [`wait_or_signal`] block.
+//! No call raises SIGPIPE. Only [`receive`], [`receive_into`], [`wait`], [`wait_or_signal`] and [`connect_unix`] block.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;

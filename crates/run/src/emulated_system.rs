@@ -15,7 +15,7 @@ use iodyno_emulate::spec::{
 use iodyno_targets::{ArrayName, ModelName, TargetName};
 use iodyno_units::{Precondition, VolumeOptions, human};
 use look_up::{Found, look_up};
-pub use look_up::{catalog_entries, device as described_device, system as described_system};
+pub use look_up::{device as described_device, summary, system as described_system};
 use std::collections::BTreeMap;
 
 /// Builds the emulated system whose volumes are the targets of a run; None for real targets. Adds the text of each

@@ -48,7 +48,7 @@ mod watch;
 pub use device_bytes::storage_of;
 pub use emulated::{Emulated, EmulatedVolume};
 pub use emulated_system::{
-    catalog_entries, described, described_device, described_system, emulated, state_in_words,
+    described, described_device, described_system, emulated, state_in_words, summary,
 };
 pub use execute::execute;
 pub use files::Files;

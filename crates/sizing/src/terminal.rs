@@ -98,10 +98,10 @@ pub(crate) fn log_in_words(sizing: &Sizing, log: &LogDemand) -> Vec<(&'static st
     let Some(survived_ns) = log.survived_ns() else { return all };
     let bytes_per_s = log.messages_per_s * log.message_bytes as f64;
     let mut words = format!(
-        "publishers can buffer {} / {} = {} of a stall before they block",
+        "publishers block after a stall of {}: their buffers hold {}, which fills at {}",
+        human::time_ns(survived_ns),
         human::size(log.room_bytes),
-        human::throughput(bytes_per_s),
-        human::time_ns(survived_ns)
+        human::throughput(bytes_per_s)
     );
     let highest = sizing.rows.first().and_then(|row| row.highest.as_ref());
     if let Some(highest) = highest {

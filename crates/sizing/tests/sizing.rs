@@ -203,7 +203,7 @@ fn a_message_log_is_sized() {
         "log at 6.25 k/s",
         "messages of 1 KiB, 64 KiB / 1 KiB = 64 per chunk: 200 k/s / 64 = 3.12 k/s writes of 64 KiB, 205 MB/s",
         "200 k/s / 64 = 3.12 k/s reads of 64 KiB",
-        "publishers can buffer 64 MiB / 205 MB/s = 328 ms of a stall before they block",
+        "publishers block after a stall of 328 ms: their buffers hold 64 MiB, which fills at 205 MB/s",
         "takeover of a lost adapter's arrays, 2.00 s, blocks publishers",
     ] {
         assert!(words.contains(said), "{said}: {text}");

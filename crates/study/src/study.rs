@@ -320,7 +320,8 @@ fn input(
         let host = testbed::host(file, name, raw.place("system"), parameters)?.host;
         let Some(given) = given(metric, &host) else {
             let message = format!("a server has no parameter `{metric}`");
-            let help = format!("the only such metric is `{UNBALANCED}`");
+            let help =
+                format!("the only parameter of a server that a study can list is `{UNBALANCED}`");
             return Err(Problem::at(file, raw.place("metric"), message, Some(help)));
         };
         (given, Unit::Ratio, vec!["host.unbalanced".to_owned()])

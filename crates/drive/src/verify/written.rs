@@ -1,8 +1,8 @@
 //! Map of the latest write to each unit of a target, and the map's encoding as bytes. One run passes the map on to the
 //! next.
 //!
-//! The bytes are compressed by zlib; if there are more than 4 MiB, each 4 MiB separately. Integers are little-endian.
-//! Uncompressed, the map consists of:
+//! The notebook compresses the bytes by zlib; if there are more than 4 MiB, each 4 MiB separately. Integers are
+//! little-endian. Uncompressed, the map consists of:
 //!
 //! 1. magic number;
 //! 2. length of a unit, 4 bytes;

@@ -1,7 +1,7 @@
 //! Restores rows of a stripe for a resync, rebuild or scrub: reads the available data of the rows, recovers the rest,
 //! and writes what is missing or inconsistent. A resync overwrites mirrored copies with the first readable copy, and
-//! recomputes parity from the data. Rows that can't be recovered are zeroed, and reported as lost until they are
-//! rewritten.
+//! recomputes parity from the data. In a resync or rebuild, data that can't be recovered are zeroed, and reported as
+//! lost until they are rewritten. A scrub rewrites only unreadable sectors, and leaves rows that it can't recover.
 
 use super::{Array, Piece, Purpose, UNIT_SECTORS};
 use crate::core::Core;

@@ -234,7 +234,7 @@ impl VolumeClass {
         }
         if !(least..=most).contains(&size_bytes) {
             return Err(format!(
-                "{name} has sizes from {} to {}: choose one of these instead of size={}",
+                "{name} has sizes from {} to {}, and size={} is none of them",
                 human::exact_size(least),
                 human::exact_size(most),
                 human::exact_size(size_bytes)

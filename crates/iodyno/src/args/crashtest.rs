@@ -30,9 +30,9 @@ pub struct Crashtest {
     /// Check each state with this shell command, in a folder that holds the state
     ///
     /// The check must exit with 0 if the state is correct. The file $IODYNO_ACKNOWLEDGED holds the program's output up to
-    /// the cut, which counts as acknowledged. A check that fails is run again with an empty
-    /// $IODYNO_ACKNOWLEDGED; if it then succeeds, the verdict is LOST_ACKNOWLEDGED. Otherwise, the check can set the verdict by printing a line that starts with
-    /// REFUSES_TO_OPEN or WRONG_CONTENT.
+    /// the cut, which counts as acknowledged. A check that fails sets the verdict by printing a line that starts with
+    /// LOST_ACKNOWLEDGED, REFUSES_TO_OPEN or WRONG_CONTENT. Without such a line, it is run again with an empty
+    /// $IODYNO_ACKNOWLEDGED: the verdict is LOST_ACKNOWLEDGED if it then succeeds, otherwise WRONG_CONTENT.
     ///
     /// `sqlite:FILE` checks the integrity of an SQLite database. `sqlite:FILE:SELECT ...` also checks that each line that
     /// the program printed before the cut is in the first column of the query's result.

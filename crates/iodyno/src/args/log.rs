@@ -71,7 +71,7 @@ pub struct LogCreate {
 
 #[derive(Debug, Args)]
 pub struct LogCheck {
-    /// File or block device that holds the log
+    /// Target that holds the log: a file, block device or NBD export
     #[arg(value_parser = target)]
     pub target: TargetName,
     /// Print one JSON document on standard output

@@ -147,7 +147,8 @@ pub struct Replay {
     /// Keep the dependencies and think times of the trace, in closed loop
     ///
     /// Issues an operation once as many operations have completed as in the trace, after the same pause since the last
-    /// of them. Requires response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR, `run --record-trace`).
+    /// of them. Requires response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR,
+    /// CloudPhysics version 2, `run --record-trace`).
     #[arg(long, help_heading = "Timing")]
     pub think: bool,
     /// Limit the outstanding I/Os per worker [default: 256, or 32 with --fast; fewer if they are large]

@@ -18,7 +18,7 @@ pub struct Compare {
     ///
     /// `iodyno report A B C` compares more than two.
     pub b: String,
-    /// Further arguments: an error message names the command that takes them
+    /// Further runs: refused, with the command to use instead
     #[arg(hide = true)]
     pub more: Vec<String>,
     /// Treat values that differ by less than this as equal; must be above 0%
@@ -109,10 +109,11 @@ pub struct Import {
     /// Pages written by `iodyno report`, and JSON written by fio (`--output-format=json+`), each followed by its log files
     ///
     /// Each JSON file becomes a run, and each of its jobs a cell, with a warning that iodyno did not measure it. The bins
-    /// of json+ preserve the whole latency distribution; plain JSON has percentiles only. Log files (`*.log`) give time
-    /// series: useful are write_lat_log without log_avg_msec (each I/O), write_hist_log with log_hist_msec (percentiles
-    /// per interval), and write_iops_log or write_bw_log with log_avg_msec (rates). They must keep the names that fio
-    /// gave.
+    /// of json+ preserve the whole latency distribution; plain JSON has percentiles only.
+    ///
+    /// Log files (`*.log`) add time series. They must keep the names that fio gave. write_lat_log without log_avg_msec
+    /// gives each I/O, write_hist_log with log_hist_msec percentiles per interval, and write_iops_log or write_bw_log
+    /// with log_avg_msec rates.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 }

@@ -14,7 +14,7 @@ pub struct Web {
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS,
         value_parser = super::metrics_address)]
     pub listen: SocketAddr,
-    /// Also show the emulated storage of the `iodyno serve` that has this control socket (its `--control`); may be repeated
+    /// Also show the storage of a running `iodyno serve --control SOCKET`; may be repeated
     #[arg(long, value_name = "SOCKET", value_parser = super::socket)]
     pub control: Vec<PathBuf>,
     /// Require a token, and print an address that contains it

@@ -2,7 +2,7 @@
 
 use crate::files::Files;
 use crate::outcome::RunError;
-use iodyno_catalog::{File, FileError, Kind, Problem, list};
+use iodyno_catalog::{File, FileError, Kind, Problem};
 use iodyno_emulate::describe::{self, DescribedDevice, DescribedSystem, RuleBroken};
 
 /// Result of looking up an emulated device or system.
@@ -57,22 +57,15 @@ pub fn system(what: &str, files: &mut Files) -> Result<(DescribedSystem, File), 
     Ok((system, file))
 }
 
-/// Lists the devices of the catalog, then its systems: name, kind and one-line description.
+/// Returns the one-line description of a device, or of a system if the catalog has no device of that name.
 ///
 /// # Errors
-/// A file of the built-in catalog is invalid. Tests exclude this.
-pub fn catalog_entries() -> Result<Vec<(String, Kind, String)>, RunError> {
-    let mut entries = Vec::new();
-    let mut files = Files::default();
-    for (name, _) in list(Kind::Device) {
-        let about = device(name, &mut files)?.summary;
-        entries.push((name.to_owned(), Kind::Device, about));
-    }
-    for (name, _) in list(Kind::System) {
-        let about = system(name, &mut files)?.0.summary;
-        entries.push((name.to_owned(), Kind::System, about));
-    }
-    Ok(entries)
+/// The name is unknown, or the file is invalid.
+pub fn summary(what: &str) -> Result<String, RunError> {
+    Ok(match look_up(what, &mut Files::default())? {
+        Found::Device(device) => device.summary,
+        Found::System(system, _) => system.summary,
+    })
 }
 
 /// Error for devices that violate rules of the system. Each violation points to its position in the system's

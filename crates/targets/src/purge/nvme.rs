@@ -326,8 +326,8 @@ fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) 
         }
         Err(failure) => {
             return Err(Setback::Failed(format!(
-                "Sanitize ended with {}, and may have begun: check the kernel's log (`dmesg`) and \
-                 `nvme sanitize-log`, then purge again.",
+                "The command Sanitize failed with {}, but a sanitize may have begun: check the kernel's log \
+                 (`dmesg`) and `nvme sanitize-log`, then purge again.",
                 words(failure)
             )));
         }
