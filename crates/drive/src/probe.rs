@@ -147,7 +147,7 @@ fn default_file_engine(file: &FileMedium, load: Load) -> (FileEngine, String) {
         Ok(true) => {
             let depth = match load.depth {
                 1 => "each worker has one I/O in flight".to_owned(),
-                n => format!("each worker has {n} I/Os in flight"),
+                n => format!("a worker has up to {n} I/Os in flight"),
             };
             let why = "io_uring would hand requests to kernel worker threads on this target";
             (other, format!("{why}, and {depth}"))

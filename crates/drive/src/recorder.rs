@@ -2,7 +2,9 @@
 //! messages nothing is allocated, locked or sent.
 
 use crate::cpu::RunDelayReader;
-use iodyno_measure::{ClassStats, ErrorKind, Histogram, Interval, RunDelay, StampQuality};
+use iodyno_measure::{
+    ClassStats, ErrorCounts, ErrorKind, Histogram, Interval, RunDelay, StampQuality,
+};
 use iodyno_units::{Op, OpKind};
 use std::sync::mpsc::Sender;
 
@@ -102,6 +104,9 @@ impl Recorder {
             reader.take();
             self.waited = Some(RunDelay::default());
         }
+        for class in &mut self.current {
+            class.errors = ErrorCounts::default();
+        }
         self.window_start_ns = start_ns;
         self.interval_end_ns = start_ns + self.interval_ns;
     }
@@ -136,7 +141,7 @@ impl Recorder {
         !self.measuring() && self.current.iter().any(|class| class.errors.total() > 0)
     }
 
-    /// Counts a failed operation. A failure in the ramp counts in the first interval.
+    /// Counts a failed operation. A failure in the ramp is counted only if the window never starts.
     #[cold]
     pub(crate) fn failed(&mut self, op: &Op, kind: ErrorKind, errno: i32, now_ns: u64) {
         if now_ns >= self.interval_end_ns {

@@ -279,8 +279,8 @@ fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: 
     }
 }
 
-/// Returns whether an operation that is about to complete has read an unreadable unit. Units that it has
-/// written or trimmed become readable.
+/// Returns whether an operation that is about to complete needs an unreadable unit: a read of it, or a write of a part
+/// of it. Units that it has written or trimmed as a whole become readable.
 fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {
@@ -290,11 +290,22 @@ fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool 
     let touched = from / UNIT_BYTES..to.div_ceil(UNIT_BYTES);
     match request.kind {
         OpKind::Read => return illness.unreadable.first_in(touched).is_some(),
-        OpKind::Write => illness.unreadable.remove(touched),
+        OpKind::Write => {
+            if partial_units(from, to).any(|unit| illness.unreadable.contains(unit)) {
+                return true;
+            }
+            illness.unreadable.remove(touched);
+        }
         OpKind::WriteZeroes | OpKind::Trim => {
             illness.unreadable.remove(from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES);
         }
         OpKind::Flush => {}
     }
     false
+}
+
+/// The units that the bytes from `from` to `to` cover only in part: a device reads them to write the rest again.
+pub(crate) fn partial_units(from: u64, to: u64) -> impl Iterator<Item = u64> {
+    let ends = [from, to].into_iter().filter(|end| !end.is_multiple_of(UNIT_BYTES));
+    ends.map(|end| end / UNIT_BYTES)
 }

@@ -84,6 +84,15 @@ fn bins_give_the_figures_that_fio_printed() {
     assert_eq!(mix.offered_iops, Some(2.0 * 2.0 * 500.0));
 }
 
+/// fio 3.33 prints 0 as the number of calls of fdatasync.
+#[test]
+fn syncs_that_fio_does_not_count_are_counted_by_their_latencies() {
+    let text = JSON_PLUS.replace("\"sync\":{\"total_ios\":248", "\"sync\":{\"total_ios\":0");
+    assert_ne!(text, JSON_PLUS);
+    let results = read("plus.json", &text, &[]).unwrap();
+    assert_eq!(service(&results.cells[1], OpKind::Flush).count(), 248);
+}
+
 #[test]
 fn percentiles_alone_stay_what_fio_printed() {
     let mut all: Value = serde_json::from_str(JSON_PLUS).unwrap();

@@ -100,7 +100,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
     0 done
     1 a fault of iodyno itself
-    2 bad input: command line, workload, target name or run id
+    2 bad input: command line, workload, target name or run id; fault: it has no effect
     3 refused, because data would be destroyed
     4 the target or an engine failed, too many operations failed, the target stopped answering, or
       verification found data that differs from what was written; crashtest: a state is wrong

@@ -122,6 +122,11 @@ impl Failure {
         Self::new(Kind::of_code(exit_code), text)
     }
 
+    /// Whether the user's input is at fault.
+    pub(crate) fn is_of_input(&self) -> bool {
+        self.kind == Kind::Input
+    }
+
     /// Appends text to the error message.
     pub(crate) fn with(mut self, words: &str) -> Self {
         self.text += words;

@@ -12,15 +12,20 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// Exit code of a fault without effect: it is bad input, such as a fault of flash pages on a disk.
+const NO_EFFECT: u8 = 2;
+
 /// Sends a fault or another command to a server, and prints the response.
 pub(crate) fn command(flags: &FaultFlags) -> Result<ExitCode, Failure> {
     let path = socket(&flags.control);
     let line = flags.fault.join(" ");
     let said = if line == "stop" { stop(path)? } else { say(path, &line)? };
-    match said["text"].as_str() {
-        Some(text) => print(&clean_lines(&format!("{}\n", text.trim_end()))),
-        None => print_json(&said),
-    }
+    let printed = match said["text"].as_str() {
+        Some(text) => print(&clean_lines(&format!("{}\n", text.trim_end())))?,
+        None => print_json(&said)?,
+    };
+    // A test must not go on as if something had been injected.
+    Ok(if said["no_effect"].is_string() { ExitCode::from(NO_EFFECT) } else { printed })
 }
 
 pub(crate) fn status(flags: &StatusFlags) -> Result<ExitCode, Failure> {

@@ -106,7 +106,8 @@ fn on_cloud(
 ) -> Result<ExitCode, Failure> {
     let prices = prices(path, CloudPrices::from_toml)?;
     let instance = flags.instance.as_deref();
-    let answer = size_cloud(demand, provider, &prices, instance, &signals::stop_flag());
+    let stop = signals::stop_flag();
+    let answer = size_cloud(demand, provider, &prices, instance, flags.volumes, &stop);
     let answer = answer.map_err(|e| match e {
         RunError::Interrupted => Failure::interrupted("the search was interrupted"),
         other => other.into(),

@@ -90,6 +90,35 @@ fn a_share_of_failures_needs_both_counts() {
 }
 
 /// A mapped file is read by page faults, which are therefore no sign of short memory.
+/// A replay has enough operations for the queue that it really filled, however long a queue it was allowed.
+#[test]
+fn a_replay_is_judged_by_the_queue_that_it_filled() {
+    let mut cell = sound();
+    cell.ended = Ended::Ops;
+    (cell.key.threads, cell.key.depth) = (1, 100_000);
+    assert!(said(&cell, "FEW_OPERATIONS").unwrap().ends_with("at least --ops 1000000"));
+    cell.evidence.trace = Some("a trace".to_owned());
+    assert_eq!(said(&cell, "FEW_OPERATIONS"), None);
+    cell.resources.outstanding_area_ns = 100_000 * u128::from(cell.window_ns);
+    assert!(said(&cell, "FEW_OPERATIONS").unwrap().ends_with("replay more of the trace"));
+}
+
+/// The queues are said to have been full only where as many operations were due as they hold.
+#[test]
+fn late_operations_have_the_cause_that_the_figures_allow() {
+    let mut cell = sound();
+    cell.key.offered_iops = Some(10_000.0);
+    let mut lateness = Histogram::new();
+    lateness.record_n(100, 490);
+    lateness.record_n(4_000_000, 10);
+    cell.lateness = Some(lateness);
+    for (depth, expected) in [(16, "full during bursts or stalls"), (1024, "the queues had room")] {
+        cell.key.depth = depth;
+        let text = said(&cell, "LATE_SUBMISSION").unwrap();
+        assert!(text.contains(expected), "{depth}: {text}");
+    }
+}
+
 #[test]
 fn the_mmap_engine_reads_by_page_faults() {
     let mut cell = sound();

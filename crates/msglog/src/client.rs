@@ -29,6 +29,16 @@ pub enum ClientError {
     /// The server requires TLS, but the client does not use it.
     #[error("the server requires TLS")]
     IsTls,
+    /// The message is too long for the log.
+    #[error(
+        "the message has {bytes} bytes with its topic and key, but the log allows only {bytes_max}: create a log with larger chunks"
+    )]
+    Length {
+        /// Total length of topic, key and body, bytes.
+        bytes: usize,
+        /// Maximum of this length, bytes.
+        bytes_max: usize,
+    },
     /// The server sent data that is not valid in the log's protocol.
     #[error("the server does not speak the log's protocol: {0}")]
     Malformed(#[from] Malformed),
@@ -68,6 +78,7 @@ impl ClientError {
             }
             Self::Server(error) => error.code.may_pass(),
             Self::IsTls
+            | Self::Length { .. }
             | Self::Malformed(_)
             | Self::Unexpected(_)
             | Self::Lost { .. }

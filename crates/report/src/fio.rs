@@ -9,6 +9,7 @@ mod bins;
 mod job;
 pub mod json;
 pub mod logs;
+mod not_in_options;
 mod steady;
 pub mod terse;
 

@@ -2,12 +2,16 @@
 //! percentiles over all operations. The intervals cover variation between repeats within one run, but not between runs
 //! or devices.
 
+use crate::method::findings_of;
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::repeats::{self, MeanOfRuns};
 use iodyno_measure::summary::is_about_bandwidth;
 use iodyno_measure::threshold::{unusable, with_repeats};
-use iodyno_measure::{Cell, CellKey, Metric, Quantity};
+use iodyno_measure::{Cell, CellKey, Metric, Quantity, Role};
+use iodyno_method::findings::Showed;
 use iodyno_notebook::Run;
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Explains the variation that a confidence interval over repeats covers.
 pub(crate) const COVERS: &str = "repeats of the cell within this run, not other runs or devices";
@@ -29,6 +33,46 @@ pub(crate) struct Repeated<'a> {
     pub mean: Option<MeanOfRuns>,
     /// Smallest and largest value among the repeats.
     pub range: (f64, f64),
+}
+
+/// Groups each cell of a run with its repeats, as [`with_repeats`] does. In a method, the rounds of a sweep are repeats
+/// too, and so are the rounds in which a target was steady; the rounds before are left out.
+pub(crate) fn groups(run: &Run) -> Vec<Vec<&Cell>> {
+    let rounds = rounds_that_count(run);
+    let of_stage = |cell: &Cell| {
+        let place = cell.key.place.as_ref().filter(|place| place.role == Role::Measure)?;
+        Some((rounds.get(&(place.subject, place.stage))?, place.round))
+    };
+    let mut groups: Vec<Vec<&Cell>> = Vec::new();
+    for mut group in with_repeats(&run.cells) {
+        group.retain(|cell| of_stage(cell).is_none_or(|(all, round)| all.contains(&round)));
+        let Some(first) = group.first() else { continue };
+        let coordinates = of_stage(first).map(|_| first.key.coordinates());
+        let mut known = groups.iter_mut();
+        match known.find(|other| coordinates.as_ref() == Some(&other[0].key.coordinates())) {
+            Some(other) => other.extend(group),
+            None => groups.push(group),
+        }
+    }
+    groups
+}
+
+/// The rounds of a method's stages that count as repeats, by subject and stage.
+fn rounds_that_count(run: &Run) -> BTreeMap<(u32, u32), Range<u32>> {
+    let mut all = BTreeMap::new();
+    let subjects = findings_of(run).into_iter().flat_map(|findings| findings.subjects);
+    // A method begins with the first target and goes on in order.
+    for (number, subject) in (0..).zip(subjects) {
+        for (stage, finding) in (0..).zip(&subject.stages) {
+            let rounds = match &finding.showed {
+                Some(Showed::Sweep(_)) => 0..u32::MAX,
+                Some(Showed::Rounds(rounds)) => rounds.window_first - 1..rounds.rounds,
+                _ => continue,
+            };
+            all.insert((number, stage), rounds);
+        }
+    }
+    all
 }
 
 /// The combined metrics of all cells that have several repeats.

@@ -1,17 +1,16 @@
 //! Builds the plan of a cell (measurement): its targets, real or emulated, and for each target an engine with the
 //! reason for the choice.
 
+use crate::default_engine;
 use crate::open_targets::OpenTarget;
 use crate::outcome::RunError;
 use crate::refuse::wrong_engine;
 use crate::resolved_run::ResolvedRun;
 use crate::schedule::Task;
 use crate::verified;
-use iodyno_drive::probe::{Load, default_engine};
 use iodyno_drive::{CellPlan, EngineKind, Medium, TargetPlan, TraceEvents, Walks};
-use iodyno_units::{OpKind, Precondition};
-use iodyno_workload::{ArrivalKind, Content, Spec};
-use std::ops::Range;
+use iodyno_units::Precondition;
+use iodyno_workload::{CellSpec, Content};
 use std::sync::Arc;
 
 /// Converts a task to the plan that the driver executes.
@@ -59,7 +58,7 @@ pub(crate) fn targets_of(
             // Other media have only one engine.
             let own = cell.engine.as_deref().filter(|_| medium.file().is_some());
             let own = own.and_then(|name| name.parse().ok());
-            let why = choose_engine(&mut medium, task.engine.or(own), spec, open_target)?;
+            let why = choose_engine(&mut medium, task.engine.or(own), cell, open_target)?;
             all.0.push(TargetPlan {
                 name: open_target.name.clone(),
                 align_bytes: open_target.align_bytes,
@@ -85,11 +84,11 @@ pub(crate) fn targets_of(
     Ok(all)
 }
 
-/// Chooses the I/O engine for a target's medium, and returns the reason for the choice.
+/// Sets the I/O engine for a target's medium, and returns the reason for the choice.
 fn choose_engine(
     medium: &mut Medium,
     asked: Option<EngineKind>,
-    spec: &Spec,
+    cell: &CellSpec,
     open_target: &OpenTarget,
 ) -> Result<String, RunError> {
     if let Some(asked) = asked {
@@ -98,17 +97,10 @@ fn choose_engine(
         }
         return Ok("asked for".to_owned());
     }
-    let block_bytes = spec.align_bytes().max(open_target.align_bytes);
-    // An open loop needs a queue, even if its cap is 1.
-    let open = matches!(spec.arrivals(), ArrivalKind::Open { .. });
-    let depth = if open { spec.depth().max(2) } else { spec.depth() };
-    // An open loop has a short queue if the target sustains the rate.
-    let outstanding = if open { 1 } else { depth.saturating_mul(spec.threads()) };
-    let writes = spec.issues(OpKind::Write);
-    let Range { start: start_bytes, end: end_bytes } =
-        iodyno_drive::active_range(spec, medium.capacity_bytes());
-    let load = Load { depth, outstanding, block_bytes, start_bytes, end_bytes, writes };
-    let (engine, why) = default_engine(medium, load);
+    let of_run = open_target.default_engine.clone().filter(|_| cell.fill_passes.is_none());
+    let (engine, why) = of_run.unwrap_or_else(|| {
+        default_engine::of_workload(&cell.spec, medium, open_target.align_bytes)
+    });
     medium.set_engine(engine);
     Ok(why)
 }
@@ -121,7 +113,7 @@ mod tests {
     use crate::files::Files;
     use crate::schedule::CellPosition;
     use iodyno_targets::{TargetName, inspect};
-    use iodyno_workload::CellSpec;
+    use iodyno_workload::Spec;
 
     /// If several workloads run simultaneously on a volume, each has its own, consecutively numbered workers.
     #[test]

@@ -9,6 +9,7 @@
 
 mod all_targets;
 mod cell_plan;
+mod default_engine;
 mod device_bytes;
 mod emulated;
 mod emulated_system;

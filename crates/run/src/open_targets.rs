@@ -8,8 +8,8 @@ use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
 use crate::verified_content::Verified;
 use crate::watch::{Phase, Watch};
-use iodyno_drive::Medium;
 use iodyno_drive::memory::{Buffers, Region};
+use iodyno_drive::{EngineKind, Medium};
 use iodyno_measure::{Cell, Evidence};
 use iodyno_nbd::client::Blocking;
 use iodyno_targets::{
@@ -51,6 +51,8 @@ pub(crate) struct OpenTarget {
     pub(crate) trimmed_bytes: u64,
     /// Information needed to verify the target's content.
     pub(crate) verified: Verified,
+    /// Engine of the measured cells that name none, with the reason for the choice; None until the first such cell.
+    pub(crate) default_engine: Option<(EngineKind, String)>,
     /// Health log of the device before the run; None if the device has none.
     pub(crate) health: Option<Health>,
     page_cache: bool,
@@ -72,6 +74,7 @@ impl OpenTarget {
             written_share: None,
             trimmed_bytes: 0,
             verified: Verified::default(),
+            default_engine: None,
             health: None,
             page_cache: false,
             why_not_direct: None,

@@ -5,6 +5,7 @@ mod emulated;
 mod real;
 
 use crate::cell_plan::{cell_plan, targets_of};
+use crate::default_engine;
 use crate::open_targets::{OpenTarget, target_name};
 use crate::outcome::RunError;
 use crate::over_ranks::{self, StartOverRanks};
@@ -76,7 +77,14 @@ fn planned(
     start: Option<&Arc<StartOverRanks>>,
     media: Vec<Medium>,
 ) -> Result<(CellPlan, Vec<String>), RunError> {
-    let open_targets = &on.open_targets[task.targets.clone()];
+    let open_targets = &mut on.open_targets[task.targets.clone()];
+    if task.cell.fill_passes.is_none() {
+        for (number, target) in task.targets.clone().zip(&mut *open_targets) {
+            if target.default_engine.is_none() {
+                target.default_engine = default_engine::of_run(on.run, number, target);
+            }
+        }
+    }
     let (mut targets, mut choices) = targets_of(task, open_targets, media)?;
     if start.is_some() {
         over_ranks::agree_on_engines(on.run, task.cell.part, &mut targets, &mut choices)?;

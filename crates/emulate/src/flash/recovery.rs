@@ -3,6 +3,7 @@
 
 use super::{FlashDevice, UNIT_BYTES};
 use crate::core::Core;
+use crate::fault_state::partial_units;
 use crate::ftl::Residence;
 use crate::medium::{Held, Medium};
 use crate::ranges::Ranges;
@@ -142,18 +143,29 @@ impl FlashDevice {
         self.buffers_any(&(unit..unit + 1))
     }
 
+    /// Returns whether a unit can't be read, except from its parity stripe.
+    fn is_damaged(&self, damage: &Damage, unit: u64) -> bool {
+        let is_hit = damage.units.contains(unit)
+            || (!damage.elsewhere.contains(&unit) && self.in_damaged_block(damage, unit));
+        is_hit && !self.is_buffered(unit)
+    }
+
+    /// Returns whether a write covers only a part of a unit whose rest can't be read.
+    #[cold]
+    pub(super) fn needs_damaged(&self, at: u64, len: u64) -> bool {
+        let Some(damage) = self.damage.as_ref().filter(|_| self.parity_stripe == 0) else {
+            return false;
+        };
+        partial_units(at, at + len).any(|unit| self.is_damaged(damage, unit))
+    }
+
     /// Checks the page read `slot` for damage. Returns whether the page is being rebuilt from its parity
     /// stripe. Without parity, marks the read of a damaged page as failed.
     #[cold]
     pub(super) fn recover(&mut self, core: &mut Core, slot: u32) -> bool {
         let Some(damage) = &self.damage else { return false };
         let units = self.units_of(core, slot);
-        let is_hit = |&unit: &u64| {
-            let hit = damage.units.contains(unit)
-                || (!damage.elsewhere.contains(&unit) && self.in_damaged_block(damage, unit));
-            hit && !self.is_buffered(unit)
-        };
-        if !units.iter().any(is_hit) {
+        if !units.iter().any(|unit| self.is_damaged(damage, *unit)) {
             return false;
         }
         if self.parity_stripe == 0 {

@@ -8,7 +8,7 @@ use crate::ftl::FREE_BLOCKS;
 use crate::request::{List, State};
 use crate::server::ticks;
 use crate::spec;
-use iodyno_units::{Op, OpKind};
+use iodyno_units::{IoError, Op, OpKind};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -56,8 +56,13 @@ impl WriteBuffer {
 impl FlashDevice {
     /// Processes the arrival of a write's data at the buffer.
     pub(super) fn enter_buffer(&mut self, core: &mut Core, slot: u32) {
-        let request = &mut core.slab[slot];
+        let request = &core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
+        if self.damage.is_some() && self.needs_damaged(at, len) {
+            self.done(core, slot, Some(IoError::Io));
+            return;
+        }
+        let request = &mut core.slab[slot];
         let units = (at + len - 1) / UNIT_BYTES - at / UNIT_BYTES + 1;
         request.pending = units as u32;
         let written = self.merging.as_ref().map_or(units, |m| units.next_multiple_of(m.units));

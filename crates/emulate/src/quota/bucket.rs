@@ -15,13 +15,15 @@ pub(super) struct Bucket {
     /// the size if the start level exceeds the size, until the excess is used up.
     level: i128,
     at_ns: u64,
+    /// Time until `at_ns` during which the bucket was not full, ns.
+    filled_ns: u64,
 }
 
 impl Bucket {
     /// Creates a bucket with `start` units at time 0.
     pub(super) fn new(rate: u64, size: u64, start: u64) -> Self {
         let parts = |units: u64| i128::from(units) * PARTS;
-        Self { rate: rate.max(1), size: parts(size), level: parts(start), at_ns: 0 }
+        Self { rate: rate.max(1), size: parts(size), level: parts(start), at_ns: 0, filled_ns: 0 }
     }
 
     /// Adds the units gained until `now_ns`.
@@ -29,9 +31,22 @@ impl Bucket {
         let elapsed_ns = now_ns.saturating_sub(self.at_ns);
         self.at_ns = self.at_ns.max(now_ns);
         if self.level < self.size {
+            self.filled_ns += self.to_fill_ns().min(elapsed_ns);
             let gained = i128::from(elapsed_ns) * i128::from(self.rate);
             self.level = (self.level + gained).min(self.size);
         }
+    }
+
+    /// Time until the bucket is full if nothing is taken, ns.
+    fn to_fill_ns(&self) -> u64 {
+        let missing = u128::try_from(self.size - self.level).unwrap_or(0);
+        u64::try_from(missing.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX)
+    }
+
+    /// Time during which the bucket was not full until `now_ns`, ns: that in which a server with this rate would be
+    /// busy.
+    pub(super) fn busy_ns(&self, now_ns: u64) -> u64 {
+        self.filled_ns + self.to_fill_ns().min(now_ns.saturating_sub(self.at_ns))
     }
 
     /// Returns the earliest time, in ns, at which an operation of this cost can start if no other starts before. An

@@ -11,6 +11,8 @@ use iodyno_units::{Op, OpKind};
 pub(super) struct Gauge {
     pub(super) name: &'static str,
     pub(super) bucket: Bucket,
+    /// Whether the bucket holds burst credits.
+    holds_credits: bool,
     /// Total time during which the first request of at least one line waited for this bucket, ns. Excludes a wait in
     /// progress.
     waited_ns: u64,
@@ -32,8 +34,12 @@ impl Gauge {
         }
     }
 
-    /// Returns the time during which the first request of at least one line waited for the bucket, ns.
+    /// Returns the time during which the limit was in use, ns: a rate's bucket refilled. Credits refill whether or not
+    /// anything needs them, so for them it is the time during which the first request of at least one line waited.
     pub(super) fn busy_ns(&self, now_ns: u64) -> u64 {
+        if !self.holds_credits {
+            return self.bucket.busy_ns(now_ns);
+        }
         let held_ns = if self.held.0 > 0 { now_ns.saturating_sub(self.held.1) } else { 0 };
         self.waited_ns + held_ns
     }
@@ -112,16 +118,16 @@ impl Meter {
             let units = u128::from(rate) * u128::from(limit.window_ns) / 1_000_000_000;
             u64::try_from(units).unwrap_or(u64::MAX).max(1)
         };
-        let gauge = |name, rate, most, start| {
+        let gauge = |name, rate, most, start, holds_credits| {
             let bucket = Bucket::new(rate, most, start);
-            Gauge { name, bucket, waited_ns: 0, held: (0, 0) }
+            Gauge { name, bucket, holds_credits, waited_ns: 0, held: (0, 0) }
         };
-        let full = |name, rate| gauge(name, rate, of_window(rate), of_window(rate));
+        let full = |name, rate| gauge(name, rate, of_window(rate), of_window(rate), false);
         let gauges = match &limit.credits {
             None => vec![full(rate, limit.rate)],
             Some(credits) => {
                 vec![
-                    gauge(rate, limit.rate, credits.most, credits.start),
+                    gauge(rate, limit.rate, credits.most, credits.start, true),
                     full(burst, credits.burst),
                 ]
             }

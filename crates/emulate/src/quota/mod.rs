@@ -179,7 +179,7 @@ impl Quota {
         }
     }
 
-    /// Returns the limits as resources, which are busy while a request waits for them. `part`: the device to which the
+    /// Returns the limits as resources, which are busy as a server with the limit's rate would be. `part`: the device to which the
     /// limits belong; `None`: the instance.
     pub(crate) fn resources(&self, now_ns: u64, part: Option<PartId>) -> Vec<Resource> {
         let gauges = self.meters.iter().flat_map(|meter| &meter.gauges);

@@ -201,7 +201,17 @@ impl<'a> Reading<'a> {
         is_alone: bool,
         workload: &mut Draft,
     ) {
-        let size = self.with_last_hole(plan.region.size, &plan.walk);
+        let is_alone_in_file = matches!(part, Part::Whole) && plan.region.threads == 1;
+        let size = match plan.walk {
+            // Zones follow each other to the end of the file, however little `size` lets the job transfer.
+            Walk::Skips(..) if is_alone_in_file && self.is_longer_than_size() => None,
+            _ => self.with_last_hole(plan.region.size, &plan.walk),
+        };
+        if let (Walk::Skips(..), Some(Extent::Bytes(_)), Some(opt)) =
+            (&plan.walk, size, self.opt("zonesize"))
+        {
+            self.note(opt, "the zones begin again after `size`; in a file that is longer, fio's follow each other to the end of the file");
+        }
         let clones = self.parts_of_clones(plan, is_alone);
         self.trap_of_size(&plan.region, &clones);
         let active = match part {

@@ -269,7 +269,9 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
     for job in &group.jobs {
         match &job.sync {
             Some(sync) if kind == OpKind::Flush => {
-                add(sync.total_ios, 0, 0, [sync.lat_ns.as_ref(), None]);
+                // fio 3.33 does not count calls of fdatasync, but keeps their latencies.
+                let timed = sync.lat_ns.as_ref().and_then(|of| of.count).unwrap_or(0);
+                add(sync.total_ios.max(timed), 0, 0, [sync.lat_ns.as_ref(), None]);
             }
             _ => {}
         }

@@ -243,7 +243,7 @@ fn out_of_range(job: &Job) -> Option<&'static str> {
         let counted = of.bins.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
         values.max() > Some(&LATENCY_NS_MAX)
             || of.bins.len().max(of.percentile.len()) > BINS_MAX
-            || counted > OPS_MAX
+            || of.count.unwrap_or(0).max(counted) > OPS_MAX
             || of.min > of.max
             || !(0.0..=LATENCY_NS_MAX as f64).contains(&of.mean)
     };

@@ -1,7 +1,7 @@
 //! Command-line flags of `iodyno size`.
 
 use clap::Args;
-use iodyno_sizing::cloud::CLOUDS;
+use iodyno_sizing::cloud::{CLOUDS, VOLUMES_MAX};
 use iodyno_units::{parse_duration_ns, parse_percent, parse_rate_iops, parse_size};
 use std::path::PathBuf;
 
@@ -119,10 +119,14 @@ pub struct Size {
     pub price: Option<PathBuf>,
     /// Find the cheapest volumes of a cloud provider, with their size and provisioned rates; requires --price
     ///
-    /// `iodyno catalog cloud-2026-11 > prices.toml` makes an example of a price file to edit. Classes without a price are left out. Up to 16 equal volumes are striped, where one can't meet the demand. A volume that meets the demand by burst credits alone does not count.
+    /// `iodyno catalog cloud-2026-11 > prices.toml` makes an example of a price file to edit. Classes without a price are left out. Several equal volumes are striped where that is cheaper. A volume that meets the demand by burst credits alone does not count.
     #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS,
         conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
     pub cloud: Option<String>,
+    /// With --cloud, stripe at most this many volumes, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = VOLUMES_MAX, requires = "cloud",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub volumes: u32,
     /// With --cloud, attach the volumes to an instance of this type and apply its limits
     ///
     /// SYSTEM is a name in the catalog or the path of a file. Default: the cheapest sufficient one of the price file's

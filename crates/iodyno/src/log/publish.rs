@@ -62,17 +62,19 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         published.update(|all| all + u64::from(sequence.is_some()));
         Ok(())
     };
-    if flags.messages.is_empty() {
-        lines(&mut publisher, publish, |publisher| publisher.flush().map_err(failure))?;
+    let all = if flags.messages.is_empty() {
+        lines(&mut publisher, publish, |publisher| publisher.flush().map_err(failure))
     } else {
-        for message in &flags.messages {
-            publish(&mut publisher, message.as_bytes())?;
-        }
+        flags.messages.iter().try_for_each(|message| publish(&mut publisher, message.as_bytes()))
+    };
+    if let Err(failure) = all {
+        // The messages before a bad one are published all the same.
+        let is_finished = failure.is_of_input() && publisher.finish().is_ok();
+        let before = persisted(published.get());
+        return Err(if is_finished { failure.with(&format!("; {before}")) } else { failure });
     }
     publisher.finish().map_err(failure)?;
-    let published = published.get();
-    let are = if published == 1 { "is" } else { "are" };
-    let mut text = format!("{} {are} persisted", counted(published, "message"));
+    let mut text = persisted(published.get());
     if flags.name.is_some() {
         let _ = write!(text, "; the publisher's last message is {}", publisher.persisted());
     }
@@ -85,6 +87,11 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     }
     complain(&(text + "\n"));
     Ok(ExitCode::SUCCESS)
+}
+
+fn persisted(published: u64) -> String {
+    let are = if published == 1 { "is" } else { "are" };
+    format!("{} {are} persisted", counted(published, "message"))
 }
 
 /// Publishes each line of standard input, without its newline. Before it waits for more input, it sends the

@@ -25,6 +25,20 @@ fn verdicts(document: &Value) -> Vec<&str> {
     rows.iter().map(|r| r["verdict"].as_str().unwrap()).collect()
 }
 
+/// The repeats of a sweep count as those of a single cell.
+#[test]
+fn sweeps_are_compared_by_their_repeats() {
+    let place = Place::new();
+    for (name, target) in [("a", DEVICE), ("b", slower(&place).as_str())] {
+        let words = format!("run random-read --on {target} {SHORT} --name {name} -q");
+        place.iodyno(&format!("{words} --vary depth=4,8 --repeat 6")).succeeds();
+    }
+    let document = place.iodyno("compare a b --json").exits(7).json();
+    assert_eq!(document["comparisons"][0]["covers"], "repeats");
+    assert_eq!(document["comparisons"][0]["a"].as_array().unwrap().len(), 6);
+    assert!(verdicts(&document).contains(&"slower"), "{document}");
+}
+
 #[test]
 fn a_device_is_compared_with_itself_and_with_a_slower_one() {
     let place = Place::new();

@@ -41,11 +41,18 @@ fn what_is_published_by_commands_is_read_by_commands() {
     let said = publish("--name lines --resume", "a\nb\nc\n");
     assert!(said.contains("1 message is persisted; the publisher's last message is 3"), "{said}");
 
+    // A message that no chunk holds, whether or not a frame does.
+    for bytes in [66_000, 300_000] {
+        let long = place.iodyno(&format!("log publish {at} --topic long d {}", "x".repeat(bytes)));
+        long.fails(2, &["the log allows only", "; 1 message is persisted"]);
+    }
+
     let replayed = place.iodyno(&format!("log replay {at} --json"));
     let lines: Vec<Value> =
         replayed.succeeds().stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let bodies: Vec<&str> = lines.iter().map(|l| l["body"].as_str().unwrap()).collect();
-    assert_eq!(bodies, ["{\"price\": 10}", "{\"price\": 20}", "{\"price\": 30}", "a", "b", "c"]);
+    let orders = ["{\"price\": 10}", "{\"price\": 20}", "{\"price\": 30}"];
+    assert_eq!(bodies, [&orders[..], &["a", "b", "c", "d", "d"]].concat());
     assert_eq!(lines[5]["number"], 6);
     assert_eq!(lines[5]["sequence"], 3);
     let some = place.iodyno(&format!("log replay {at} --from 3 --until 5 --bodies"));

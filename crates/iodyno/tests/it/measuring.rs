@@ -178,6 +178,18 @@ fn the_default_engine_suits_the_target() {
     }
 }
 
+/// The cells of a sweep and their repeats have one engine, or they would not compare.
+#[test]
+fn a_run_keeps_to_one_engine() {
+    let place = Place::new();
+    let words = "run random-write --on scratch:16MiB --vary depth=1,2,8 --repeat 3 --time 20ms";
+    let document = place.document(&format!("{words} --ramp 0s"));
+    let engines: Vec<&str> =
+        cells(&document).iter().map(|cell| cell["engine"].as_str().unwrap()).collect();
+    assert_eq!(engines, vec![engines[0]; 9]);
+    assert_ne!(engines[0], "psync", "one I/O at a time would not give the depths");
+}
+
 /// On a block device writes are handed to worker threads for the time stamp alone, and reads once the device's queue
 /// is full: the default engine is one that the same run does not warn about.
 #[test]

@@ -176,7 +176,8 @@ impl<'a> Served<'a> {
     #[track_caller]
     pub(crate) fn fault(&self, words: &str) -> String {
         let output = self.try_fault(words);
-        let said = output.succeeds().stdout.clone();
+        let has_effect = !output.stdout.contains("no effect: ");
+        let said = output.exits(if has_effect { 0 } else { 2 }).stdout.clone();
         assert!(!said.trim().is_empty(), "`fault {words}` says nothing");
         said
     }

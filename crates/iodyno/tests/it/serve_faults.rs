@@ -61,6 +61,30 @@ fn an_unreadable_range_is_an_error_until_it_is_rewritten() {
     server.stop();
 }
 
+/// A write of a part of an unreadable unit needs the rest, as on disks with sectors of 4 KiB: it fails, and does not bring
+/// the lost data back.
+#[test]
+fn a_part_of_an_unreadable_unit_can_not_be_written() {
+    for (device, fault) in
+        [("./device.toml", "latent"), ("./device.toml", "page"), ("hdd-15k-300g", "latent")]
+    {
+        let place = Place::new();
+        flash(&place, "device.toml", false, 0);
+        let server = Served::start(&place, &format!("{device} --no-floor"));
+        let mut client = server.client();
+        client.write(0, &vec![7; 64 << 10], CmdFlags::FUA).unwrap();
+        wait_until_landed(&server);
+        server.fault(&format!("{fault} 0"));
+        assert!(client.write(512, &[9; 512], CmdFlags::NONE).is_err(), "{device} {fault}");
+        assert_eq!(reads(&mut client, 0), Some(libc::EIO), "{device} {fault}");
+        client.write(0, &[9; 4096], CmdFlags::FUA).unwrap();
+        let mut bytes = [0; 4096];
+        client.read(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [9; 4096], "{device} {fault}");
+        server.stop();
+    }
+}
+
 /// Without parity, corrupt data are refused to every request, and never served.
 #[test]
 fn corrupt_data_are_never_served() {

@@ -41,6 +41,13 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     let slots = u64::from(cell.key.threads) * u64::from(cell.key.depth);
+    // A replay seldom fills its queue. It ends with its trace.
+    let (slots, remedy) = if cell.evidence.trace.is_some() {
+        (slots.min(cell.oio_mean().ceil() as u64), "replay more of the trace".to_owned())
+    } else {
+        let enough = OPS_FOR_EACH_SLOT * slots.max(3);
+        (slots, format!("use --time, or at least --ops {enough}"))
+    };
     let is_a_pass = cell.evidence.fill.is_some() || cell.evidence.verification.is_some();
     if matches!(cell.ended, Ended::Ops | Ended::Bytes)
         && (1..OPS_FOR_EACH_SLOT * slots.max(3)).contains(&total.ops())
@@ -51,13 +58,8 @@ fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
             "FEW_OPERATIONS",
             Level::Warning,
             format!(
-                "only {} completed, with up to {slots} in flight: the rate is mostly that of the queue filling and emptying; use --time, or at least --ops {}",
-                if total.ops() == 1 {
-                    "1 operation".to_owned()
-                } else {
-                    format!("{} operations", total.ops())
-                },
-                OPS_FOR_EACH_SLOT * slots.max(3)
+                "only {} completed, with up to {slots} in flight: the rate is mostly that of the queue filling and emptying; {remedy}",
+                human::counted(total.ops(), "operation")
             ),
         );
     }

@@ -20,6 +20,8 @@ const LATE_SHARE_MIN: f64 = 0.01;
 /// Mean queue utilisation (operations in flight divided by threads × depth) from which the queue counts as
 /// full.
 const FULL_SHARE_MIN: f64 = 0.5;
+/// Rate of a burst relative to the mean rate, at most, for the queues to count as not filled.
+const BURST: f64 = 8.0;
 
 /// Reports waits for a processor, and late submissions by cause.
 pub(super) fn processors(cell: &Cell, say: &mut Say) {
@@ -104,12 +106,18 @@ fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
     let workers = cell.resources.run_delay.len().max(1) as f64;
     let slots = f64::from(cell.key.depth) * f64::from(cell.key.threads.max(1));
     let is_full = cell.oio_mean() >= FULL_SHARE_MIN * slots;
+    // What was due while the latest operation waited had to fit into the queues, or else filled them.
+    let latest_ns = lateness.max_ns().unwrap_or(0) as f64;
+    let iops = cell.key.offered_iops.unwrap_or_else(|| cell.iops()).max(cell.iops());
+    let has_filled = BURST * iops * latest_ns / 1e9 + cell.oio_mean() >= slots;
     let why = if starved_share * workers >= share / 4.0 {
         "no processor was free for the workers"
     } else if is_full {
         "all queues were full; raise --depth or --threads"
+    } else if has_filled {
+        "the queues were probably full during bursts or stalls; raise --depth or --threads"
     } else {
-        "all queues were full during bursts or stalls; raise --depth or --threads"
+        "the queues had room, so the workers woke late or submitting took long; try other --cpus, or another --engine"
     };
     say(
         "LATE_SUBMISSION",
@@ -117,7 +125,7 @@ fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
         format!(
             "{:.0} % of the operations were submitted over 1 ms (at most {}) after their intended start: {why}; response times count from the intended start and include the delay",
             share * 100.0,
-            human::time_ns(lateness.max_ns().unwrap_or(0) as f64)
+            human::time_ns(latest_ns)
         ),
     );
 }

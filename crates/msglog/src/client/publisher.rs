@@ -159,7 +159,8 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// Returns its sequence number, or `None` if the message was dropped.
     ///
     /// # Errors
-    /// The server refuses, or can't be reached within `patience`. The message stays buffered.
+    /// The message is too long: it is not buffered. Or the server refuses, or can't be reached within `patience`: the
+    /// message stays buffered.
     pub fn publish(
         &mut self,
         kind: MessageKind,
@@ -168,6 +169,12 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         body: &[u8],
     ) -> Result<Option<u64>, ClientError> {
         let bytes = topic.len() + key.len() + body.len();
+        let welcome = self.connection.as_ref().and_then(Connection::welcome);
+        if let Some(bytes_max) = welcome.map(|welcome| welcome.message_bytes_max as usize)
+            && bytes > bytes_max
+        {
+            return Err(ClientError::Length { bytes, bytes_max });
+        }
         let is_full =
             |it: &Self| !it.held.is_empty() && it.held_bytes + bytes > it.options.held_bytes_max;
         if is_full(self) && self.options.at_limit == AtLimit::Drop {

@@ -7,8 +7,9 @@
 //! Differing coordinates are reported as conditions.
 
 use super::Omission;
+use crate::repeats::groups;
 use iodyno_measure::cell::representative;
-use iodyno_measure::threshold::{unusable, with_repeats};
+use iodyno_measure::threshold::unusable;
 use iodyno_measure::{Cell, CellKey};
 use iodyno_notebook::Run;
 
@@ -46,7 +47,7 @@ pub(super) fn entries(runs: &[Run]) -> Vec<Entry<'_>> {
     for run in runs {
         let speaks = representative(&run.cells);
         let mut of_run: Vec<CellKey> = Vec::new();
-        for group in with_repeats(&run.cells) {
+        for group in groups(run) {
             let mut key = group[0].key.coordinates();
             if speaks(&key) {
                 key.target.clear();

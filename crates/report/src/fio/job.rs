@@ -1,6 +1,7 @@
 //! Represents the cells of a run as fio jobs, with the options of an equivalent fio job, and with file names that
 //! tools for fio's output recognize.
 
+use super::not_in_options;
 use super::steady::Rule;
 use iodyno_measure::{Cell, ClassStats, Ended, Interval};
 use iodyno_notebook::Run;
@@ -86,6 +87,9 @@ fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map
         && let Some(every) = flush_every(run, cell).filter(|every| *every > 0)
     {
         put("fsync", every.to_string());
+    }
+    if writes > 0 && said(run, cell, is_synchronous) == Some(true) {
+        put("sync", "dsync".to_owned());
     }
     if let Some(rule) = rule {
         put("steadystate", rule.limit());
@@ -210,6 +214,17 @@ fn flush_every(run: &Run, cell: &Cell) -> Option<u64> {
         Some(every) => every.parse().ok(),
         None => said(run, cell, |spec| spec["write"]["flush_every"].as_u64()),
     }
+}
+
+/// Whether all writes are durable when they complete.
+fn is_synchronous(spec: &Value) -> Option<bool> {
+    let share = spec["write"]["fua"].as_str().or_else(|| spec["all"]["fua"].as_str())?;
+    Some(parse_percent(share) == Ok(1.0))
+}
+
+/// Settings of the cell's workload that its options do not say.
+pub(super) fn not_in_options(run: &Run, cell: &Cell) -> Vec<String> {
+    said(run, cell, |spec| Some(not_in_options::of(spec))).unwrap_or_default()
 }
 
 /// Offered rate per thread, for fio's rate option: one number for a single kind of operation, otherwise one

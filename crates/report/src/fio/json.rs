@@ -135,7 +135,7 @@ fn of_job(run: &Run, form: Form, job: &Job, steady: &[(usize, Value)]) -> Value 
         "latency_target": 0,
         "latency_percentile": 100.0,
         "latency_window": 0,
-        "iodyno": beside(cell, total, form),
+        "iodyno": beside(run, cell, total, form),
     });
     let of_method = steady.iter().find(|(at, _)| *at == job.at).map(|(_, steady)| steady.clone());
     let of_cell = job.rule.as_ref().and_then(|rule| steady::of_cell(cell, rule));
@@ -146,7 +146,7 @@ fn of_job(run: &Run, form: Form, job: &Job, steady: &[(usize, Value)]) -> Value 
 }
 
 /// The job's additional object `iodyno`, with values that fio's format has no key for.
-fn beside(cell: &Cell, total: &Interval, form: Form) -> Value {
+fn beside(run: &Run, cell: &Cell, total: &Interval, form: Form) -> Value {
     let unsupported = |kind: OpKind| {
         let service = &total.class(kind).filter(|stats| stats.ops() > 0)?.service;
         let of = PERCENTILES.iter().filter(|p| !service.supports(**p / 100.0));
@@ -163,6 +163,7 @@ fn beside(cell: &Cell, total: &Interval, form: Form) -> Value {
         "verdicts": cell.verdicts,
         "unsupported_percentiles": unsupported,
         "latency_breakdown": cell.evidence.spent,
+        "not_in_job_options": job::not_in_options(run, cell),
     });
     if total.class(OpKind::WriteZeroes).is_some() {
         out["write_zeroes"] = direction(cell, total, OpKind::WriteZeroes, form);

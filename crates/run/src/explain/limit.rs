@@ -58,7 +58,7 @@ pub(super) fn limit(
     if let Some(limit) = saturated().find(|s| !s.held).or_else(|| saturated().next()) {
         return Limit::Resource(limit.clone());
     }
-    let busiest = shares.iter().find(|s| s.busy > 0.0 && !s.held).cloned();
+    let busiest = shares.first().filter(|share| share.busy > 0.0).cloned();
     if let Some(offered_iops) = offered_iops
         && ops_per_s >= 0.95 * offered_iops
     {

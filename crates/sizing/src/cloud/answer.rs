@@ -1,6 +1,6 @@
 //! Formats the recommended cloud volumes as text for a terminal, and as a JSON document. Does no I/O.
 
-use super::{CloudSizing, Found, Instance, Offer, Unfit, VOLUMES_MAX, Volumes};
+use super::{CloudSizing, Found, Instance, Offer, Unfit, Volumes};
 use crate::json::limits;
 use crate::simulate::Measured;
 use crate::terminal::{EMULATED, LABEL};
@@ -205,7 +205,8 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
         (
             of(Unfit::Limits),
             format!(
-                "no size or rate of up to {VOLUMES_MAX} volumes meets the demand and has a price"
+                "no size or rate of up to {} meets the demand and has a price",
+                human::counted(answer.volumes_max.into(), "volume")
             ),
         ),
         (

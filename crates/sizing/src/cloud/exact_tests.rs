@@ -138,7 +138,7 @@ fn least_instance_price(
     all.iter().filter(fits).map(|one| one.price).min_by(f64::total_cmp)
 }
 
-/// The least price over every size in GiB, provisioned rate, kind of bursting and instance, with the fewest volumes.
+/// The least price over every size in GiB, provisioned rate, kind of bursting, number of volumes and instance.
 fn least_price(
     device: &DescribedDevice,
     prices: &CloudPrices,
@@ -172,16 +172,15 @@ fn least_price(
     };
     let (mut best, mut is_sufficient) = (None::<f64>, false);
     for on_demand in [false, true] {
-        let of_count = |count: u32| {
+        for count in 1..=of.volumes_max {
             let prices = options(on_demand).filter_map(|of_each| {
                 Some(price_of_each(class, price, of, &of_each, count)? * f64::from(count))
             });
-            Some((count, prices.min_by(f64::total_cmp)?))
-        };
-        let Some((count, least)) = (1..=VOLUMES_MAX).find_map(of_count) else { continue };
-        is_sufficient = true;
-        if let Some(price) = least_instance_price(instances, of, count) {
-            best = Some(best.map_or(least + price, |best| best.min(least + price)));
+            let Some(least) = prices.min_by(f64::total_cmp) else { continue };
+            is_sufficient = true;
+            if let Some(price) = least_instance_price(instances, of, count) {
+                best = Some(best.map_or(least + price, |best| best.min(least + price)));
+            }
         }
     }
     best.ok_or(if is_sufficient { Unfit::Instance } else { Unfit::Limits })
@@ -203,7 +202,9 @@ fn the_search_is_exact() {
         let capacity_bytes = below(&mut random, 2 * device.class.as_ref().unwrap().sizes_bytes[2]);
         let instances = instances(&mut random, &load, iops);
         let at_burst_rates = below(&mut random, 4) == 0;
-        let of = Conditions { load: &load, capacity_bytes, headroom: 0.02, at_burst_rates };
+        let volumes_max = 1 + below(&mut random, 6) as u32;
+        let headroom = 0.02;
+        let of = Conditions { load: &load, capacity_bytes, volumes_max, headroom, at_burst_rates };
         let cloud = ["aws", "azure"][at];
         let price = prices.of_cloud(cloud).next().unwrap();
         let found = cheapest(device, price, of, instances.as_deref());

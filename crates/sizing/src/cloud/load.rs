@@ -129,6 +129,8 @@ pub(super) struct Conditions<'a> {
     pub(super) load: &'a Load,
     /// Minimum capacity of all volumes together, bytes.
     pub(super) capacity_bytes: u64,
+    /// Maximum number of striped volumes.
+    pub(super) volumes_max: u32,
     /// Fraction by which limits must exceed the load; 0.1 for 10 %.
     pub(super) headroom: f64,
     /// Whether a limit with burst credits counts with its burst rate instead of its sustained rate.

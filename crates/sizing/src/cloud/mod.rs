@@ -122,7 +122,7 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// [`VOLUMES_MAX`] volumes are too slow, or the volumes that would be fast enough have no price.
+    /// the maximum number of striped volumes are too slow, or the volumes that would be fast enough have no price.
     Limits,
     /// No instance can attach all volumes and has sufficient limits.
     Instance,
@@ -150,13 +150,15 @@ pub struct CloudSizing {
     pub by_credits_alone: Vec<(Offer, f64)>,
     /// Names of the classes that have no sufficient volumes, each with the reason.
     pub unfit: Vec<(String, Unfit)>,
+    /// Maximum number of striped volumes.
+    pub volumes_max: u32,
     /// Number of simulations that the search ran.
     pub cells: usize,
 }
 
 /// Finds the cheapest volumes of a provider that meet a demand. `instance` names the system file of the instance to
 /// which the volumes are attached. `None`: the cheapest instance in the price file, or no instance if the file has
-/// none.
+/// none. At most `volumes_max` volumes are striped.
 ///
 /// # Errors
 ///
@@ -167,6 +169,7 @@ pub fn size_cloud(
     cloud: &str,
     prices: &CloudPrices,
     instance: Option<&str>,
+    volumes_max: u32,
     stop: &Arc<AtomicBool>,
 ) -> Result<CloudSizing, RunError> {
     let classes = classes(cloud, prices)?;
@@ -180,12 +183,13 @@ pub fn size_cloud(
         found: Vec::new(),
         by_credits_alone: Vec::new(),
         unfit: Vec::new(),
+        volumes_max,
         cells: 0,
         load: load.clone(),
         demand,
     };
     let offer = |class: &Class<'_>, headroom: f64, at_burst_rates: bool| {
-        let of = Conditions { load: &load, capacity_bytes, headroom, at_burst_rates };
+        let of = Conditions { load: &load, capacity_bytes, volumes_max, headroom, at_burst_rates };
         cheapest(&class.device, class.price, of, instances.as_deref())
     };
     answer.unfit.extend(prices.unpriced(cloud).map(|name| (name, Unfit::Price)));

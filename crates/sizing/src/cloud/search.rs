@@ -2,8 +2,8 @@
 //!
 //! Limits and price grow with the size and with the provisioned rates. The cheapest volume therefore has the smallest
 //! sufficient size, then the fewest IOPS, then the lowest throughput. With on-demand bursting a larger size may be
-//! cheaper, because fewer operations exceed its rate, so all sizes are tried. Volumes are striped only if one can't
-//! meet the demand.
+//! cheaper, because fewer operations exceed its rate, so all sizes are tried. Several striped volumes may be cheaper
+//! than a large one, so all numbers of volumes are tried, too.
 
 use super::instance::Instance;
 use super::load::{Conditions, GIB};
@@ -13,7 +13,7 @@ use iodyno_emulate::describe::{DescribedDevice, VolumeClass};
 use iodyno_emulate::spec::{Counted, Limit};
 use iodyno_units::VolumeOptions;
 
-/// Maximum number of striped volumes.
+/// Default of the maximum number of striped volumes.
 pub const VOLUMES_MAX: u32 = 16;
 
 /// One volume, or several equal volumes of one class that are striped.
@@ -44,21 +44,19 @@ pub(super) fn cheapest(
 ) -> Result<Offer, Unfit> {
     let class = device.class.as_ref().ok_or(Unfit::Limits)?;
     let name = device.device.name.as_str();
-    // Striping multiplies the failures of volumes, so only as many as necessary.
-    let fewest = |find: &dyn Fn(u32) -> Option<Volumes>| (1..=VOLUMES_MAX).find_map(find);
-    let found = [
-        fewest(&|count| of_rates(name, class, price, of, count)),
-        fewest(&|count| on_demand(name, class, price, of, count)),
-    ];
-    let offers = found.iter().flatten().filter_map(|volumes| {
+    let of_count =
+        |count| [of_rates(name, class, price, of, count), on_demand(name, class, price, of, count)];
+    let found: Vec<Volumes> = (1..=of.volumes_max).flat_map(of_count).flatten().collect();
+    let offers = found.iter().filter_map(|volumes| {
         let instance = match instances {
             Some(all) => Some(Instance::cheapest(all, of, volumes.count)?.clone()),
             None => None,
         };
         Some(Offer { volumes: volumes.clone(), instance })
     });
+    // At equal prices the fewest, because striping multiplies the failures of volumes.
     let cheapest = offers.min_by(|a, b| a.price().total_cmp(&b.price()));
-    let why = if found.iter().any(Option::is_some) { Unfit::Instance } else { Unfit::Limits };
+    let why = if found.is_empty() { Unfit::Limits } else { Unfit::Instance };
     cheapest.ok_or(why)
 }
 

@@ -11,6 +11,30 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
+/// A rate is busy in proportion to its use, whether or not an operation waits; credits only while one waits.
+#[test]
+fn a_limit_is_busy_in_proportion_to_its_use() {
+    let limit = Limit { credits: None, ..bursting(Counted::Operations, 1000, 1000, 1, 256 * KIB) };
+    let mut meter = Meter::new(&limit);
+    let op =
+        |n: u64| Op { offset_bytes: 8 * MIB * n, len_bytes: 4096, kind: OpKind::Read, fua: false };
+    for n in 0..400 {
+        let now_ns = n * S / 400;
+        assert_eq!(meter.ready_ns(now_ns, &op(n)).0, now_ns);
+        meter.take(&op(n));
+    }
+    let busy_ns = meter.gauges[0].busy_ns(S);
+    assert!(busy_ns.abs_diff(2 * S / 5) <= S / 1000, "{busy_ns}");
+    // At full rate all the time.
+    for n in 400..3400 {
+        let (now_ns, _) = meter.ready_ns(S, &op(n));
+        meter.ready_ns(now_ns, &op(n));
+        meter.take(&op(n));
+    }
+    let (end_ns, _) = meter.ready_ns(S, &op(0));
+    assert!((meter.gauges[0].busy_ns(end_ns) - busy_ns).abs_diff(end_ns - S) <= S / 1000);
+}
+
 /// A limit with full credits.
 fn bursting(counts: Counted, rate: u64, burst: u64, most: u64, account_bytes: u64) -> Limit {
     Limit {

@@ -1,0 +1,68 @@
+//! Lists the settings of a workload that `job options` do not say, so that whoever reruns an exported job learns of them.
+
+use serde_json::Value;
+
+/// Settings that `job options` say, that have no effect, or that only describe the workload.
+const EXPRESSED: &[&str] = &[
+    "schema",
+    "about",
+    "source",
+    "block",
+    "depth",
+    "threads",
+    "mix",
+    "limits",
+    "arrivals.rate",
+    "write.flush_every",
+    "write.fua",
+];
+/// Last parts of settings with the value that fio has, too.
+const USUAL: &[(&str, &str)] = &[
+    ("pattern", "\"uniform\""),
+    ("pattern", "\"sequential\""),
+    ("share", "1"),
+    ("once_per_pass", "false"),
+    ("kind", "\"closed\""),
+    ("kind", "\"open\""),
+    ("kind", "\"incompressible\""),
+    ("think_drains", "false"),
+    ("think_time", "\"0ns\""),
+    ("flush_every", "0"),
+    ("active", "\"0%..100%\""),
+];
+
+/// The settings of a stored workload that fio's options in the export do not say: `write.addresses.theta = 1.2`.
+pub(super) fn of(spec: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(spec, &mut String::new(), &mut found);
+    found
+}
+
+/// Adds the settings below `value`, which has this path.
+fn collect(value: &Value, path: &mut String, found: &mut Vec<String>) {
+    let length = path.len();
+    let mut below = |name: &str, value: &Value| {
+        if !path.is_empty() && !name.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+        collect(value, path, found);
+        path.truncate(length);
+    };
+    match value {
+        Value::Object(all) => all.iter().for_each(|(name, value)| below(name, value)),
+        Value::Array(all) => all.iter().for_each(|value| below("", value)),
+        _ => {
+            let words = value.to_string();
+            let last = path.rsplit('.').next().unwrap_or(path);
+            let is_expressed = EXPRESSED.iter().any(|of| {
+                path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+            // A kind's block sizes are in `bs` or `bssplit`.
+            let is_block = path.split('.').any(|part| part == "block");
+            if !is_expressed && !is_block && !USUAL.contains(&(last, words.as_str())) {
+                found.push(format!("{path} = {words}"));
+            }
+        }
+    }
+}
