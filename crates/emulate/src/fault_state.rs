@@ -279,8 +279,8 @@ fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: 
     }
 }
 
-/// Returns whether an operation that is about to complete needs an unreadable unit: a read of it, or a write of a part
-/// of it. Units that it has written or trimmed as a whole become readable.
+/// Returns whether an operation that is about to complete needs an unreadable unit: a read of it, or a host's write of a
+/// part of it. Units that it has written, or trimmed as a whole, become readable.
 fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {
@@ -291,7 +291,9 @@ fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool 
     match request.kind {
         OpKind::Read => return illness.unreadable.first_in(touched).is_some(),
         OpKind::Write => {
-            if partial_units(from, to).any(|unit| illness.unreadable.contains(unit)) {
+            let is_host = matches!(request.origin, Origin::Host { .. });
+            let mut partial = partial_units(from, to).filter(|_| is_host);
+            if partial.any(|unit| illness.unreadable.contains(unit)) {
                 return true;
             }
             illness.unreadable.remove(touched);

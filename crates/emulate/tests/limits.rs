@@ -108,7 +108,9 @@ fn a_volume_bursts_until_its_credits_are_spent() {
     };
     let (base, burst) = (busy("IOPS limit"), busy("IOPS limit while credits last"));
     assert!(base > 0.45 && burst > 0.4 && base + burst > 0.97, "{base}, {burst}");
-    assert!(busy("throughput limit") == 0.0);
+    // About 1,600 operations of 4 KiB a second.
+    let throughput = busy("throughput limit");
+    assert!((0.03..0.07).contains(&throughput), "{throughput}");
 }
 
 /// Each family of device serves exactly the rate of its limit, in operations or in bytes.

@@ -9,13 +9,14 @@ use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, CellSpec, Spec};
 use std::ops::Range;
 
-/// Chooses the default engine of target `number` of a run, and states the reason. A resumed run keeps the engine of its
-/// finished cells. Otherwise the cells without an engine of their own decide, by their highest load. None: there is no
-/// such cell.
+/// Chooses the default engine of target `number` of a run before its first measured cell, and states the reason. A
+/// resumed run keeps the engine of its finished cells. Otherwise the cells without an engine of their own decide, by
+/// their highest load. None: there is no such cell.
 pub(crate) fn of_run(
     run: &ResolvedRun,
     number: usize,
     target: &OpenTarget,
+    first: &CellSpec,
 ) -> Option<(EngineKind, String)> {
     // Other media have only one engine.
     if run.request.engine.is_some() || target.medium.file().is_none() {
@@ -35,7 +36,10 @@ pub(crate) fn of_run(
             let (most, other) = if a.outstanding >= b.outstanding { (a, b) } else { (b, a) };
             Load { depth: most.depth.max(other.depth), writes: most.writes || other.writes, ..most }
         })?;
-    Some(probe::default_engine(&target.medium, highest))
+    // The probe of a method that reuses an earlier preparation must not be what changes the target.
+    let prepares = run.method.as_ref().is_some_and(|of| of.method.prologue().stages > 0);
+    let writes = if prepares { first.spec.issues(OpKind::Write) } else { highest.writes };
+    Some(probe::default_engine(&target.medium, Load { writes, ..highest }))
 }
 
 /// Chooses the default engine for a single workload, such as a fill.

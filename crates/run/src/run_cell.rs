@@ -81,7 +81,7 @@ fn planned(
     if task.cell.fill_passes.is_none() {
         for (number, target) in task.targets.clone().zip(&mut *open_targets) {
             if target.default_engine.is_none() {
-                target.default_engine = default_engine::of_run(on.run, number, target);
+                target.default_engine = default_engine::of_run(on.run, number, target, &task.cell);
             }
         }
     }

@@ -150,7 +150,7 @@ impl FlashDevice {
         is_hit && !self.is_buffered(unit)
     }
 
-    /// Returns whether a write covers only a part of a unit whose rest can't be read.
+    /// Returns whether a write covers only a part of a unit whose rest can't be read, not even from its parity stripe.
     #[cold]
     pub(super) fn needs_damaged(&self, at: u64, len: u64) -> bool {
         let Some(damage) = self.damage.as_ref().filter(|_| self.parity_stripe == 0) else {

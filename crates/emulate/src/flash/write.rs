@@ -5,7 +5,7 @@ use crate::bug_injection::InjectedBug;
 use crate::content_event::ContentEvent;
 use crate::core::Core;
 use crate::ftl::FREE_BLOCKS;
-use crate::request::{List, State};
+use crate::request::{List, Origin, State};
 use crate::server::ticks;
 use crate::spec;
 use iodyno_units::{IoError, Op, OpKind};
@@ -58,7 +58,8 @@ impl FlashDevice {
     pub(super) fn enter_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = &core.slab[slot];
         let (at, len) = (request.at, u64::from(request.len));
-        if self.damage.is_some() && self.needs_damaged(at, len) {
+        let is_host = matches!(request.origin, Origin::Host { .. });
+        if self.damage.is_some() && is_host && self.needs_damaged(at, len) {
             self.done(core, slot, Some(IoError::Io));
             return;
         }

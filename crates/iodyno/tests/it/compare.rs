@@ -35,7 +35,7 @@ fn sweeps_are_compared_by_their_repeats() {
     }
     let document = place.iodyno("compare a b --json").exits(7).json();
     assert_eq!(document["comparisons"][0]["covers"], "repeats");
-    assert_eq!(document["comparisons"][0]["a"].as_array().unwrap().len(), 6);
+    assert_eq!(document["comparisons"][0]["values_a"].as_array().unwrap().len(), 6);
     assert!(verdicts(&document).contains(&"slower"), "{document}");
 }
 

@@ -2,6 +2,7 @@
 
 use crate::place::{Place, RunOutput, Running, names};
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::process::Stdio;
 
 /// `crashtest` with `flags`, a check, and a program as a shell script.
@@ -24,10 +25,10 @@ fn conforms(json: &Value) {
     assert!(schema.is_valid(json), "{json:#}");
 }
 
-/// Five transactions of SQLite, each printed once it is committed.
-fn transactions(pragmas: &str) -> String {
+/// Transactions of SQLite, each printed once it is committed.
+fn transactions(count: u32, pragmas: &str) -> String {
     let mut script = format!("{{ echo 'PRAGMA {pragmas}; CREATE TABLE t(x, y);'; ");
-    script.push_str("for i in 0 1 2 3 4; do echo \"BEGIN;\"; ");
+    let _ = write!(script, "for i in $(seq {count}); do echo \"BEGIN;\"; ");
     script.push_str(
         "for j in 1 2 3 4; do echo \"INSERT INTO t VALUES ('$i', zeroblob(3000));\"; done; ",
     );
@@ -42,8 +43,8 @@ const CHECK: &str = "sqlite:a.db:SELECT x FROM t";
 #[test]
 fn what_sqlite_does_not_sync_is_found_and_replayed() {
     let place = Place::new();
-    let script = transactions("synchronous=OFF");
-    let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", CHECK, &script);
+    let script = transactions(10, "synchronous=OFF");
+    let output = crashtest(&place, "--quiet --time 10s --record run.jsonl", CHECK, &script);
     output.exits(4);
     for words in [
         "WRONG_CONTENT",
@@ -53,7 +54,7 @@ fn what_sqlite_does_not_sync_is_found_and_replayed() {
     ] {
         assert!(output.stdout.contains(words), "{words}: {output:?}");
     }
-    let json = crashtest(&place, "--time 5s --json --from run.jsonl", CHECK, "");
+    let json = crashtest(&place, "--time 10s --json --from run.jsonl", CHECK, "");
     json.exits(4);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     conforms(&json);
@@ -78,11 +79,11 @@ fn what_sqlite_does_not_sync_is_found_and_replayed() {
 #[test]
 fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
     let place = Place::new();
-    let script = transactions("journal_mode=WAL; PRAGMA synchronous=FULL");
+    let script = transactions(5, "journal_mode=WAL; PRAGMA synchronous=FULL");
     let output = crashtest(&place, "--quiet --class prefix,one-alone", CHECK, &script);
     output.succeeds();
     assert!(output.stdout.contains("after a power cut, none wrong"), "{output:?}");
-    let script = transactions("journal_mode=WAL; PRAGMA synchronous=NORMAL");
+    let script = transactions(5, "journal_mode=WAL; PRAGMA synchronous=NORMAL");
     let output = crashtest(&place, "--json --class prefix", CHECK, &script);
     output.exits(4);
     let json: Value = serde_json::from_str(&output.stdout).unwrap();

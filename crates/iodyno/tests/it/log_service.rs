@@ -41,18 +41,11 @@ fn what_is_published_by_commands_is_read_by_commands() {
     let said = publish("--name lines --resume", "a\nb\nc\n");
     assert!(said.contains("1 message is persisted; the publisher's last message is 3"), "{said}");
 
-    // A message that no chunk holds, whether or not a frame does.
-    for bytes in [66_000, 300_000] {
-        let long = place.iodyno(&format!("log publish {at} --topic long d {}", "x".repeat(bytes)));
-        long.fails(2, &["the log allows only", "; 1 message is persisted"]);
-    }
-
     let replayed = place.iodyno(&format!("log replay {at} --json"));
     let lines: Vec<Value> =
         replayed.succeeds().stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let bodies: Vec<&str> = lines.iter().map(|l| l["body"].as_str().unwrap()).collect();
-    let orders = ["{\"price\": 10}", "{\"price\": 20}", "{\"price\": 30}"];
-    assert_eq!(bodies, [&orders[..], &["a", "b", "c", "d", "d"]].concat());
+    assert_eq!(bodies, ["{\"price\": 10}", "{\"price\": 20}", "{\"price\": 30}", "a", "b", "c"]);
     assert_eq!(lines[5]["number"], 6);
     assert_eq!(lines[5]["sequence"], 3);
     let some = place.iodyno(&format!("log replay {at} --from 3 --until 5 --bodies"));
@@ -78,6 +71,11 @@ fn what_is_published_by_commands_is_read_by_commands() {
     values.says(&["1 value; ", "--from 8"]);
     let status = place.iodyno(&format!("log status {at}")).succeeds().json();
     assert_eq!((&status["next_message"], &status["publishers"]), (&8.into(), &1.into()));
+    // A message that no chunk holds, whether or not a frame does.
+    for bytes in [66_000, 100_000] {
+        let long = place.iodyno(&format!("log publish {at} --topic long d {}", "x".repeat(bytes)));
+        long.fails(2, &["the log allows only", "; 1 message is persisted"]);
+    }
     // Two servers would destroy each other's log.
     for destroy in ["", "--destroy a.log"] {
         let output = place.iodyno(&format!("log serve a.log --unix other.sock {destroy}"));

@@ -136,9 +136,15 @@ fn cloud_volumes_by_price() {
     let classes: Vec<&str> =
         cloud["meets"].as_array().unwrap().iter().map(|of| of["class"].as_str().unwrap()).collect();
     assert!(classes.contains(&"ebs-gp2") && classes.contains(&"ebs-io2"), "{classes:?}");
+    // Several volumes include enough operations, for no more than a single one costs without any.
+    let demand = "--cloud aws --workload oltp-67-33-4k --rate 20k/s --p99 10ms --capacity 500GiB";
+    let striped = &of(demand)["meets"][0];
+    assert!(number(&striped["volumes"]) > 6.0 && striped["iops"] == 3000, "{striped}");
+    assert!((number(&striped["price_a_month"]) / 40.0 - 1.0).abs() < 0.03, "{striped}");
     // Provisioned beyond what is included, with headroom; the next classes cost more.
-    let fast = of("--cloud aws --workload oltp-67-33-4k --rate 20k/s --p99 10ms --capacity 500GiB");
+    let fast = of(&format!("{demand} --volumes 1"));
     let best = &fast["meets"][0];
+    assert_eq!(best["volumes"], 1);
     let iops = number(&best["iops"]) * number(&best["volumes"]);
     assert!(best["class"] == "ebs-gp3" && (20_400.0..24_000.0).contains(&iops), "{best}");
     let price = 500.0 * 0.08 + 0.005 * (iops - 3000.0 * number(&best["volumes"])).max(0.0);
@@ -171,7 +177,7 @@ fn cloud_volumes_by_price() {
     }
     assert!(text.contains("the price file has no price"), "{text}");
     // On demand, 5000 operations a second beyond the rate of P30 are billed for 730 hours.
-    let demand = "--cloud azure --workload oltp-67-33-4k --p99 10ms --capacity 600GiB --rate 10k/s";
+    let demand = "--cloud azure --workload oltp-67-33-4k --p99 10ms --capacity 600GiB --rate 10k/s --volumes 1";
     let on_demand = "class = \"azure-premium\"\nby_size = { \"1024GiB\" = 135, \"8192GiB\" = 946 }\non_demand = 25\n";
     let priced = |each: &str| {
         let head =

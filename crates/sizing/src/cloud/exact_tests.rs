@@ -202,7 +202,7 @@ fn the_search_is_exact() {
         let capacity_bytes = below(&mut random, 2 * device.class.as_ref().unwrap().sizes_bytes[2]);
         let instances = instances(&mut random, &load, iops);
         let at_burst_rates = below(&mut random, 4) == 0;
-        let volumes_max = 1 + below(&mut random, 6) as u32;
+        let volumes_max = 1 + below(&mut random, u64::from(VOLUMES_MAX)) as u32;
         let headroom = 0.02;
         let of = Conditions { load: &load, capacity_bytes, volumes_max, headroom, at_burst_rates };
         let cloud = ["aws", "azure"][at];
@@ -227,7 +227,7 @@ fn the_search_is_exact() {
         }
     }
     assert!(
-        met > 60 && bursts > 5 && refused > 5,
+        met > 50 && bursts > 5 && refused > 5,
         "{met} met, {bursts} on demand, {refused} refused"
     );
 }
