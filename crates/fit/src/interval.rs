@@ -16,7 +16,7 @@ pub const IDENTIFIED: f64 = 0.05;
 const WEAK: f64 = 0.5;
 /// Lower bound of the factor that scales the standard errors. Residuals are smaller than their standard errors where a
 /// rate limit binds, because the mean latency then varies less than that of independent operations. With this bound,
-/// the intervals of randomly drawn SSDs, disks and volumes contain the true value in 95 to 97 % of the cases; with 0.5,
+/// the intervals of randomly drawn SSDs, disks and volumes contain the true value in 95 to 99 % of the cases; with 0.5,
 /// some parameters of volumes are called identified that are more than 5 % off.
 const SCALE_MIN: f64 = 0.6;
 /// An interval counts as unbounded on a side that reaches this far from the value. As a difference of logarithms: a

@@ -216,7 +216,7 @@ fn a_message_log_is_sized() {
     assert!((caught_up_ns / (327.68e6 / (highest / 6250.0 - 1.0)) - 1.0).abs() < 1e-9);
     assert!(
         markdown::text(&page::document(&sizing, "iodyno", "iodyno size --workload x"))
-            .contains("before they block")
+            .contains("publishers block after")
     );
 }
 
