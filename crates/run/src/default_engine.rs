@@ -23,7 +23,8 @@ pub(crate) fn of_run(
         return None;
     }
     let earlier = run.process.resume.iter().flat_map(|resume| &resume.cells);
-    let mut earlier = earlier.filter(|cell| cell.key.target == target.name);
+    let mut earlier =
+        earlier.filter(|cell| cell.key.target == target.name && cell.evidence.fill.is_none());
     if let Some(engine) = earlier.find_map(|cell| cell.key.engine.parse().ok()) {
         return Some((engine, "the engine of the cells that were finished before".to_owned()));
     }

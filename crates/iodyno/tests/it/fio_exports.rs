@@ -238,6 +238,30 @@ fn fio2gnuplot_reads_the_logs() {
     }
 }
 
+/// Settings that the exported options do not say are listed.
+#[test]
+fn what_options_lack_is_listed() {
+    let place = Place::new();
+    let job = "[z]\nrw=randwrite\nrandom_distribution=zipf:1.2\nthinktime=100\nsize=1m\nioengine=psync\nnumber_ios=99\n";
+    place.write("z.fio", job);
+    let listed = |run: &str| {
+        place.iodyno(run).succeeds();
+        let document: Value = serde_json::from_str(&export(&place, "fio-json")).unwrap();
+        let lacking = document["jobs"][0]["iodyno"]["not_in_job_options"].as_array().unwrap();
+        let lacking: Vec<String> =
+            lacking.iter().map(|of| of.as_str().unwrap().to_owned()).collect();
+        (lacking.join("; "), document["jobs"][0]["job options"].clone())
+    };
+    let (lacking, _) = listed("run z.fio --on scratch:4MiB -q");
+    for words in ["theta = 1.2", "arrivals.think_time = \"100us\"", "limits.ops = 99", "active"] {
+        assert!(lacking.contains(words), "{words}: {lacking}");
+    }
+    let (lacking, options) =
+        listed("run random-write --on scratch:4MiB --dsync --time 50ms --ramp 20ms -q");
+    assert_eq!(lacking, "");
+    assert_eq!((&options["sync"], &options["ramp_time"]), (&"dsync".into(), &"20ms".into()));
+}
+
 /// Jobs of a file at once: each has its own options, rates of each kind among them, and files of its own names.
 #[test]
 fn jobs_at_once_have_their_own_options() {

@@ -1,4 +1,4 @@
-//! Represents the cells of a run as fio jobs, with the options of an equivalent fio job, and with file names that
+//! Represents the cells of a run as fio jobs, with the options of the nearest fio job, and with file names that
 //! tools for fio's output recognize.
 
 use super::not_in_options;
@@ -17,7 +17,7 @@ pub(super) struct Job<'a> {
     pub(super) at: usize,
     /// Sum of all intervals of the cell.
     pub(super) total: Interval,
-    /// The options of an equivalent fio job, as strings, as in fio's output.
+    /// The options of the nearest fio job, as strings, as in fio's output.
     pub(super) options: Map<String, Value>,
     /// The steady state rule that may end the job.
     pub(super) rule: Option<Rule>,
@@ -48,7 +48,7 @@ pub(super) fn of(run: &Run) -> impl Iterator<Item = Job<'_>> {
     })
 }
 
-/// The options of an equivalent fio job, as strings, as in fio's output.
+/// The options of the nearest fio job, as strings, as in fio's output.
 fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map<String, Value> {
     let key = &cell.key;
     let engine = match key.engine.as_str() {
@@ -95,6 +95,10 @@ fn options(run: &Run, cell: &Cell, total: &Interval, rule: Option<&Rule>) -> Map
         put("steadystate", rule.limit());
         put("steadystate_duration", runtime(rule.window_ns));
         put("steadystate_ramp_time", runtime(rule.after_ns));
+    }
+    let ramp_ns = said(run, cell, |spec| parse_duration_ns(spec["limits"]["ramp"].as_str()?).ok());
+    if let Some(ramp_ns) = ramp_ns.filter(|ns| *ns > 0) {
+        put("ramp_time", runtime(ramp_ns));
     }
     put("runtime", runtime(time_ns(run, cell)));
     if cell.ended == Ended::Time {
