@@ -253,7 +253,8 @@ fn what_options_lack_is_listed() {
         (lacking.join("; "), document["jobs"][0]["job options"].clone())
     };
     let (lacking, _) = listed("run z.fio --on scratch:4MiB -q");
-    for words in ["theta = 1.2", "arrivals.think_time = \"100000ns\"", "limits.ops = 99", "active"] {
+    for words in ["theta = 1.2", "arrivals.think_time = \"100000ns\"", "limits.ops = 99", "active"]
+    {
         assert!(lacking.contains(words), "{words}: {lacking}");
     }
     let (lacking, options) =
