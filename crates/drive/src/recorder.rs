@@ -176,3 +176,31 @@ impl Recorder {
         self.interval_end_ns = self.window_start_ns + (self.index as u64 + 1) * self.interval_ns;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A failure in the ramp is counted if the window never starts, and otherwise not: it is not measured.
+    #[test]
+    fn failures_of_the_ramp_are_not_of_the_window() {
+        let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
+        for (starts, expected) in [(true, 1), (false, 3)] {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let mut recorder = Recorder::new(0, false, 1000, sender);
+            let mut fail = |recorder: &mut Recorder, now_ns| {
+                recorder.failed(&op, ErrorKind::from_errno(5), 5, now_ns);
+            };
+            fail(&mut recorder, 10);
+            fail(&mut recorder, 20);
+            assert!(recorder.failed_in_ramp());
+            if starts {
+                recorder.start_window(100);
+            }
+            fail(&mut recorder, 200);
+            recorder.roll(1200);
+            let failed = receiver.recv().unwrap().interval.errors().total();
+            assert_eq!(failed, expected, "the window starts: {starts}");
+        }
+    }
+}

@@ -39,6 +39,27 @@ fn sweeps_are_compared_by_their_repeats() {
     assert!(verdicts(&document).contains(&"slower"), "{document}");
 }
 
+/// Of rounds that lead to a steady state, those of the measurement window count, and not the first one alone.
+#[test]
+fn rounds_are_compared_by_their_window() {
+    let place = Place::new();
+    place.write(
+        "m.toml",
+        "schema = 1\n[[stages]]\nname = \"rounds\"\ndo = \"rounds\"\nread = [\"100%\", \"0%\"]\nblock = \"4KiB\"\ndepth = 16\n\
+         time = \"50ms\"\ntrack = [{ read = \"0%\", measure = \"iops\" }]\nsettle = false\n",
+    );
+    for seed in [1, 2] {
+        place.iodyno(&format!("run ./m.toml --on {DEVICE} --seed {seed} -q")).succeeds();
+    }
+    let shown = place.iodyno("show last --json").succeeds().json();
+    let rounds = &shown["findings"]["subjects"][0]["stages"][0]["showed"];
+    let document = place.iodyno("compare last~1 last --json");
+    let document: Value = serde_json::from_str(&document.stdout).unwrap();
+    let values = document["comparisons"][0]["values_b"].as_array().unwrap();
+    let of_window = whole(&rounds["rounds"]) - whole(&rounds["window_first"]) + 1;
+    assert!(of_window > 1 && values.len() as u64 == of_window, "{of_window}: {document}");
+}
+
 #[test]
 fn a_device_is_compared_with_itself_and_with_a_slower_one() {
     let place = Place::new();

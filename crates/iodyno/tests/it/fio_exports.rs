@@ -238,7 +238,7 @@ fn fio2gnuplot_reads_the_logs() {
     }
 }
 
-/// Settings that the exported options do not say are listed.
+/// Settings that the exported options lack are listed.
 #[test]
 fn what_options_lack_is_listed() {
     let place = Place::new();

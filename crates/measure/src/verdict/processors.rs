@@ -20,7 +20,7 @@ const LATE_SHARE_MIN: f64 = 0.01;
 /// Mean queue utilisation (operations in flight divided by threads × depth) from which the queue counts as
 /// full.
 const FULL_SHARE_MIN: f64 = 0.5;
-/// Rate of a burst relative to the mean rate, at most, for the queues to count as not filled.
+/// Assumed maximum rate of a burst, as a multiple of the mean rate.
 const BURST: f64 = 8.0;
 
 /// Reports waits for a processor, and late submissions by cause.
@@ -106,7 +106,7 @@ fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
     let workers = cell.resources.run_delay.len().max(1) as f64;
     let slots = f64::from(cell.key.depth) * f64::from(cell.key.threads.max(1));
     let is_full = cell.oio_mean() >= FULL_SHARE_MIN * slots;
-    // What was due while the latest operation waited had to fit into the queues, or else filled them.
+    // The queues had room if they hold more operations than can become due during the longest delay.
     let latest_ns = lateness.max_ns().unwrap_or(0) as f64;
     let iops = cell.key.offered_iops.unwrap_or_else(|| cell.iops()).max(cell.iops());
     let has_filled = BURST * iops * latest_ns / 1e9 + cell.oio_mean() >= slots;

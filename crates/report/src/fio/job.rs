@@ -226,7 +226,7 @@ fn is_synchronous(spec: &Value) -> Option<bool> {
     Some(parse_percent(share) == Ok(1.0))
 }
 
-/// Settings of the cell's workload that its options do not say.
+/// Settings of the cell's workload that its options lack.
 pub(super) fn not_in_options(run: &Run, cell: &Cell) -> Vec<String> {
     said(run, cell, |spec| Some(not_in_options::of(spec))).unwrap_or_default()
 }

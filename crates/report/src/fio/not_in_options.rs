@@ -1,8 +1,8 @@
-//! Lists the settings of a workload that `job options` do not say, so that whoever reruns an exported job learns of them.
+//! Lists the settings of a workload that the exported `job options` lack: a job with these options would do other I/O.
 
 use serde_json::Value;
 
-/// Settings that `job options` say, that have no effect, or that only describe the workload.
+/// Settings that `job options` contain, or that only describe the workload.
 const EXPRESSED: &[&str] = &[
     "schema",
     "about",
@@ -16,9 +16,8 @@ const EXPRESSED: &[&str] = &[
     "limits.steady",
     "arrivals.rate",
     "write.flush_every",
-    "write.fua",
 ];
-/// Last parts of settings with the value that fio has, too.
+/// Settings, by the last part of their path, with the values that need no option.
 const USUAL: &[(&str, &str)] = &[
     ("pattern", "\"uniform\""),
     ("pattern", "\"sequential\""),
@@ -30,10 +29,13 @@ const USUAL: &[(&str, &str)] = &[
     ("think_drains", "false"),
     ("think_time", "\"0ns\""),
     ("flush_every", "0"),
+    ("fua", "\"0%\""),
+    // As `sync=dsync`.
+    ("fua", "\"100%\""),
     ("active", "\"0%..100%\""),
 ];
 
-/// The settings of a stored workload that fio's options in the export do not say: `write.addresses.theta = 1.2`.
+/// The settings of a stored workload that the exported options lack, such as `write.addresses.theta = 1.2`.
 pub(super) fn of(spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(spec, &mut String::new(), &mut found);
