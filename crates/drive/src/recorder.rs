@@ -188,7 +188,7 @@ mod tests {
         for (starts, expected) in [(true, 1), (false, 3)] {
             let (sender, receiver) = std::sync::mpsc::channel();
             let mut recorder = Recorder::new(0, false, 1000, sender);
-            let mut fail = |recorder: &mut Recorder, now_ns| {
+            let fail = |recorder: &mut Recorder, now_ns| {
                 recorder.failed(&op, ErrorKind::from_errno(5), 5, now_ns);
             };
             fail(&mut recorder, 10);
