@@ -39,7 +39,7 @@ fn sweeps_are_compared_by_their_repeats() {
     assert!(verdicts(&document).contains(&"slower"), "{document}");
 }
 
-/// Of rounds that lead to a steady state, those of the measurement window count, and not the first one alone.
+/// The rounds of the measurement window are compared, and not the first round alone.
 #[test]
 fn rounds_are_compared_by_their_window() {
     let place = Place::new();
