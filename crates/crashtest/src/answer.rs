@@ -260,9 +260,13 @@ fn classes(explored: &Explored) -> Table {
         Column::numbers("judged", ""),
         Column::numbers("explored", ""),
     ]);
-    let ended = "states by class; --time ended the exploration: more time judges more states";
-    let all = "states by class, all of them judged";
-    let caption = if explored.is_complete() { all } else { ended };
+    let caption = match (explored.is_complete(), explored.is_out_of_time) {
+        (true, _) => "states by class, all of them judged",
+        (false, true) => {
+            "states by class; --time ended the exploration: more time judges more states"
+        }
+        (false, false) => "states by class, not all of them judged",
+    };
     caption.clone_into(&mut table.caption);
     for count in &explored.classes {
         let share = (count.states > 0).then(|| count.judged as f64 / count.states as f64);

@@ -72,6 +72,8 @@ pub struct Explored {
     pub findings: Vec<Finding>,
     /// Wall-clock time of the exploration.
     pub elapsed: Duration,
+    /// Whether the exploration ended because its time was over.
+    pub is_out_of_time: bool,
 }
 
 impl Explored {
@@ -229,6 +231,7 @@ pub fn explore(
             scope.spawn(|| shared.work());
         }
     });
+    let is_out_of_time = Instant::now() >= shared.until;
     let spot_checks = shared.judge.spot_checks();
     let progress = shared.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = progress.failed {
@@ -252,6 +255,7 @@ pub fn explore(
     explored.findings.sort_by_key(Finding::is_before_output);
     explored.spot_checks = spot_checks;
     explored.elapsed = started.elapsed();
+    explored.is_out_of_time = !explored.is_complete() && is_out_of_time;
     Ok(explored)
 }
 

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) enum Source {
     /// An earlier state with the same content had been judged.
     SameContent,
-    /// An earlier state had been judged that has the same content wherever the checker read.
+    /// An earlier state had been judged whose content is the same in all parts that the checker read.
     SameReads,
     /// The checker ran on this state.
     Checked,

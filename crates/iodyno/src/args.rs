@@ -50,7 +50,7 @@ pub use web::Web;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Keep results in this SQLite file [default: iodyno/notebook.sqlite in $XDG_DATA_HOME or ~/.local/share]
+    /// Use this SQLite file as the notebook, which keeps the results [default: iodyno/notebook.sqlite in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, global = true, value_name = "FILE", env = NOTEBOOK_VARIABLE, value_hint = ValueHint::FilePath,
         value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub notebook: Option<PathBuf>,
@@ -356,8 +356,8 @@ pub struct Purge {
     /// Choose the erase method [default: the best that the target supports]
     ///
     /// Methods, best first: nvme-sanitize-block, nvme-sanitize-crypto, nvme-format, nvme-format-crypto, ata-erase,
-    /// ata-erase-enhanced, discard, and anew. The last sends no command; it is for targets that the run creates
-    /// (memory, or a file that does not exist yet).
+    /// ata-erase-enhanced, discard, and anew. `anew` sends no command; it is for targets without old data: memory,
+    /// which each run allocates, or a file that does not exist yet.
     #[arg(long, value_name = "METHOD")]
     pub method: Option<Method>,
     /// Confirm the erase: NAME is the target's device name, path, serial number or URI

@@ -114,7 +114,7 @@ enum Place {
     Field,
     /// A field of a map with arbitrary keys.
     Free,
-    /// An item of a list. While a list grows, its capacity may be up to twice its length.
+    /// An item of a list.
     Item,
 }
 
@@ -130,7 +130,8 @@ struct Part<'a> {
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Part<'_> {
-    /// Adds the value's memory to both estimates: parsed as a JSON `Value`, and as an item of a list in a cell.
+    /// Adds the value's memory to both estimates: parsed as a JSON `Value`, and as an item of a list in a cell. An item
+    /// counts twice its size, because the capacity of a growing list may be twice its length.
     fn count(&mut self, value_bytes: u64, item_bytes: u64) {
         self.scan.value_bytes += 32 + value_bytes;
         if self.place == Place::Item {
@@ -248,7 +249,9 @@ pub(crate) fn cell(cell: &Cell) -> Result<(), Damage> {
     // The two are subtracted from each other.
     if [used.carried_in_ns, used.carried_out_ns].iter().any(|ns| ns.unsigned_abs() > CARRIED_NS_MAX)
     {
-        return Err("a cell's total latency of operations in flight at the start or end of its window is impossibly large".to_owned());
+        return Err(
+            "a cell's `carried_in_ns` or `carried_out_ns` is larger than is possible".to_owned()
+        );
     }
     Ok(())
 }

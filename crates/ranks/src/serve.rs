@@ -76,7 +76,8 @@ pub(crate) enum Event {
     Lost(Lost),
     /// The rank with this number has ended.
     Left(u32),
-    /// Index of a job assigned to this rank.
+    /// Answer to [`Command::Claim`]: index of the job assigned to this rank, or an index after the last job if none is
+    /// left.
     Claimed(u64),
 }
 

@@ -52,20 +52,30 @@ pub(crate) fn impossible(run: &ResolvedRun) -> Result<(), RunError> {
 
 /// Refuses simultaneous workloads that interfere with each other.
 fn beside(cell: &CellSpec) -> Result<(), RunError> {
-    let loads: Vec<&CellSpec> = core::iter::once(cell).chain(&cell.beside).collect();
-    for CellSpec { name, spec, fill_passes, beside, only_on, .. } in &cell.beside {
-        let meets = |other: &CellSpec| only_on.is_none_or(|target| other.is_on(target));
-        let why = if !beside.is_empty() || fill_passes.or(cell.fill_passes).is_some() {
-            "is a fill, or consists of several workloads"
-        } else if loads.iter().any(|other| meets(other) && meet_verified(spec, &other.spec)) {
-            "writes where the other verifies content, or the reverse"
-        } else {
-            continue;
-        };
-        return Err(RunError::Impossible(format!(
-            "`{name}` can't run at the same time as `{}`: it {why}",
-            cell.name
-        )));
+    let loads = || core::iter::once(cell).chain(&cell.beside);
+    let impossible = |why: String| Err(RunError::Impossible(why));
+    if let Some(fill) = loads().find(|load| load.fill_passes.is_some() && !cell.beside.is_empty()) {
+        return impossible(format!(
+            "`{}` is a fill, which can't run at the same time as other workloads: run it first",
+            fill.workload
+        ));
+    }
+    if let Some(several) = cell.beside.iter().find(|load| !load.beside.is_empty()) {
+        return impossible(format!(
+            "`{}` consists of several workloads, which can't run at the same time as others",
+            several.workload
+        ));
+    }
+    for load in &cell.beside {
+        let meets = |other: &CellSpec| load.only_on.is_none_or(|target| other.is_on(target));
+        if let Some(other) =
+            loads().find(|other| meets(other) && meet_verified(&load.spec, &other.spec))
+        {
+            return impossible(format!(
+                "`{}` and `{}` can't run at the same time: one of them would overwrite content that the other verifies",
+                other.workload, load.workload
+            ));
+        }
     }
     Ok(())
 }

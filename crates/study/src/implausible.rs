@@ -18,7 +18,8 @@ use crate::testbed::Bench;
 use crate::wanted::Workload;
 use iodyno_raid::Level;
 
-/// Tolerance of rule 3 (saturation agrees with bandwidth), as in the score of the sizing table.
+/// Rule 3 flags a stated number of devices if the throughput that it implies exceeds the published one by more than
+/// this fraction.
 const AGREES_SHARE: f64 = 0.1;
 
 /// Flags published values that violate a rule of plausibility, with the reason. Values that are already

@@ -421,7 +421,7 @@ fn match_up(file: &File, printed: &[Figure], rows: &mut [Wanted]) -> Result<(), 
         let Some(&row) = by_key.get(&figure.key) else {
             let help = "add a panel with the figure's name, system, workload, axes and metric; see \
                         catalog/studies/FORMAT.md";
-            let message = "no row of the study has this figure";
+            let message = "no row of the study matches this published value";
             return Err(Problem::at(file, figure.span.clone(), message, Some(help.to_owned())));
         };
         let row = &mut rows[row];

@@ -176,7 +176,7 @@ fn studies_are_refused_at_their_place() {
         format!("{HEADER}{FIGURES}Table 9,ram,randread,4096,,,1,iops_max,=,1,,1/s,table,\n");
     let problem = study(STUDY, &other).unwrap_err();
     assert_eq!(problem.line_column(), Some((14, 1)), "{problem}");
-    assert!(problem.message().contains("no row of the study has this figure"));
+    assert!(problem.message().contains("no row of the study matches this published value"));
     let unit = figures.replacen("500,1/s", "500,us", 1);
     assert_eq!(study(STUDY, &unit).unwrap_err().message(), "`iops_max` can't have the unit `us`");
 }

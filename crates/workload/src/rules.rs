@@ -299,7 +299,11 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
         ArrivalKind::Open { .. } => (pause_ns > 0, pause_ns > 0),
     };
     let is_open = matches!(spec.arrivals, ArrivalKind::Open { .. });
-    let pauses_help = if is_open { "add a `think_time`" } else { "add `think_drains = true`" };
+    let pauses_help = match (is_open, thinks) {
+        (true, _) => "add a `think_time`",
+        (false, true) => "add `think_drains = true`",
+        (false, false) => "add both",
+    };
     if let Some(after) = think_after {
         let key = "arrivals.think_after";
         faults.whole(key, "`think_after`", after.into(), MAX_FLUSH_EVERY.into());
@@ -317,10 +321,8 @@ fn check_batches(spec: &Spec, faults: &mut Faults) {
         ("arrivals.think_shifts", think_shifts),
     ] {
         if is_given && !drains {
-            let message = format!(
-                "`{}` requires a think time with `think_drains`",
-                &key["arrivals.".len()..]
-            );
+            let with = if is_open { "" } else { " and `think_drains = true`" };
+            let message = format!("`{}` requires a `think_time`{with}", &key["arrivals.".len()..]);
             faults.add(key, message, pauses_help);
         }
     }

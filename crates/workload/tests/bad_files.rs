@@ -97,7 +97,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_after = 2, refill_at = 1, flow = 2000 }",
-        "3:45 [2] `think_after` requires a think time with `think_drains` (add `think_drains = true`)\n3:60 [1] `refill_at` must be below the depth (leave `refill_at` out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop with neither think time nor flow (leave `refill_at` out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
+        "3:45 [2] `think_after` requires a `think_time` and `think_drains = true` (add both)\n3:60 [1] `refill_at` must be below the depth (leave `refill_at` out to refill the queue after each completion)\n3:60 [1] `refill_at` requires a closed loop with neither think time nor flow (leave `refill_at` out)\n3:70 [2000] the weight must be a whole number from 1 to 1000",
     ),
     (
         "mix = { read = 1 }\narrivals = { kind = \"closed\", think_time = \"1ms\", flow = 1 }",

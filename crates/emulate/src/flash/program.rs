@@ -449,7 +449,7 @@ impl FlashDevice {
         }
     }
 
-    /// Starts the next operation that waits for a free die.
+    /// Starts the next operation of a die that has become free, or resumes its suspended one.
     fn use_free_die(&mut self, core: &mut Core, index: usize) {
         let die = &mut self.dies[index];
         if let Some(slot) = die.reads.first() {

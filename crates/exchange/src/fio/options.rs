@@ -41,7 +41,7 @@ const NOTED: &[(&str, &str)] = &[
     ("randseed", "all jobs of a run use one seed: give --seed"),
     (
         "random_generator",
-        "the generator does not affect the distribution of addresses; lfsr visits each block once per pass, even with norandommap",
+        "of the generators, only lfsr affects addresses: with one block size, each block is used once per pass, even with norandommap",
     ),
     ("use_os_rand", "the generator does not affect the distribution of addresses"),
     ("create_fsync", "iodyno creates files in its own way"),

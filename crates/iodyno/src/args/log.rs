@@ -149,7 +149,7 @@ pub struct LogClient {
     /// Present the token in this file to the server (line ends after it are ignored)
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Connect with TLS, and these files: CA of the server, certificate chain and key of the client (optional)
+    /// Connect with TLS, using these files: CA of the server, certificate chain and key of the client (optional)
     ///
     /// Example: `ca.pem,cert.pem,key.pem`. A server may require a certificate of the client.
     #[arg(long, value_name = "FILES", value_delimiter = ',')]

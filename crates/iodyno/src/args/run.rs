@@ -167,7 +167,9 @@ pub struct Run {
     #[arg(long, value_name = "LIMIT", conflicts_with_all = ["vary", "rate", "ops", "bytes", "with", "repeat"],
         help_heading = "Method")]
     pub find_rate: Option<LatencyLimit>,
-    /// With --vary, report the point with the most IOPS below a latency, such as `p99=1ms`; may be repeated
+    /// With --vary, report the best point within this latency limit, such as `p99=1ms`; if repeated, all limits apply
+    ///
+    /// The best point has the fewest outstanding I/Os among those that reach 98 % of the highest IOPS within the limits.
     #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
     pub ceiling: Vec<String>,
     /// Choose one of the method's settings, such as `enterprise` or `client` [default: the first]

@@ -35,7 +35,7 @@ pub(super) fn what(system: &System) -> String {
         )
         .collect();
     let threads = system.dimms_per_driver_thread().map_or(String::new(), |dimms| {
-        format!(", {dimms} modules per driver thread, the vendor's default (?occupancy=max: 1)")
+        format!(", {dimms} modules per driver thread, the vendor's default; ?occupancy=max gives each its own")
     });
     format!("{} in {}{threads}", words.join(" and "), system.name)
 }

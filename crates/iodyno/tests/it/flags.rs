@@ -224,6 +224,10 @@ fn a_fill_comes_first() {
     let document = place.document("run --verify-only --on v");
     let found = &cells(&document)[0]["evidence"]["verification"];
     assert_eq!((whole(&found["checked"]), whole(&found["unverified"])), (256, 0), "{found}");
+    place.iodyno(&format!("{checked} --with random-write")).fails(
+        2,
+        &["`random-read` and `random-write` can't run at the same time", "the other verifies"],
+    );
     place
         .iodyno("run random-read --on model:exflash-400g --fill")
         .fails(2, &["--fill", "state=seq"]);

@@ -70,7 +70,7 @@ pub(super) struct Branch<'a> {
 /// Location of a unit's data in the stripes of an array.
 struct Located {
     stripe: u64,
-    /// Number of the data strip in the stripe.
+    /// Index of the data strip in its stripe.
     strip: usize,
     /// Offset in the strip, 512-byte sectors.
     offset: u64,

@@ -201,8 +201,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Writes a part of a corrupt unit, which stays corrupt. The checksum is updated only if the stored content
-    /// matches it, that is, if the corruption is injected.
+    /// Writes a part of a corrupt unit, which stays corrupt. Injected corruption is not in the stored bytes, so their
+    /// checksum is updated with them. If the stored bytes themselves do not match their checksum, it stays as it is.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         if !self.holds(part.unit) {

@@ -12,7 +12,7 @@
 use super::{ConfidenceInterval, describe, distribution};
 use iodyno_units::rng;
 
-/// Number of bootstrap resamplings, enough for the standard error to be within 5 %.
+/// Number of bootstrap resamplings. With 200, the estimated standard error has itself a relative standard error of 5 %.
 const DRAWS: usize = 200;
 
 /// Theil–Sen slope of a series, with a confidence interval.

@@ -76,7 +76,7 @@ pub(in crate::describe) const PLACEMENT: &[Rule] = &[
                 return None;
             }
             let message = format!(
-                "the buffer must hold at least one program operation for each namespace, {}",
+                "the buffer must be at least {}, one program operation for each namespace",
                 human::size(needed)
             );
             Some(fault("buffer.size", message, None))
