@@ -96,7 +96,7 @@ impl Recorded {
                 | Event::SyncRange { .. }
                 | Event::SyncFailed { .. }
                 | Event::SyncAll => summary.syncs += 1,
-                Event::Landed { .. } => {}
+                Event::Landed { .. } | Event::Allocated { .. } => {}
                 Event::Output(bytes) => {
                     summary.lines += String::from_utf8_lossy(bytes).matches('\n').count();
                 }

@@ -74,7 +74,10 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
                 }
             }
             Event::Sync { .. } | Event::SyncAll => run.carry_out(&Op::FLUSH)?,
-            Event::SyncRange { .. } | Event::SyncFailed { .. } | Event::Landed { .. } => {}
+            Event::SyncRange { .. }
+            | Event::SyncFailed { .. }
+            | Event::Landed { .. }
+            | Event::Allocated { .. } => {}
             Event::Change(_) | Event::Output(_) => run.events.push(event.clone()),
         }
     }

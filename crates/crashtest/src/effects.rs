@@ -1,6 +1,7 @@
 //! Effects of a recorded run: the parts of its changes that a power cut can keep or lose separately. Each effect lists
 //! the earlier effects that it requires, and the event that made it durable.
 
+use crate::blocks::Blocks;
 use crate::change::{Change, Made, NodeId};
 use crate::history::{Event, History};
 use crate::rules::{Commit, Growth, Replace, Rules};
@@ -113,6 +114,10 @@ impl Effects {
                     derivation.sync_range(event, *node, *offset..offset.saturating_add(*len_bytes));
                 }
                 Event::Landed { changes } => derivation.land(event, changes),
+                Event::Allocated { node, offset, len_bytes } => {
+                    let end = offset.saturating_add(*len_bytes);
+                    derivation.file(*node).allocated.add(blocks(*offset, end));
+                }
                 Event::SyncAll => derivation.sync_all(event),
                 Event::Output(_) => {}
             }
@@ -127,6 +132,10 @@ struct File {
     /// Effects of data and growth since the last rename of this file over another one. The next such rename may require
     /// them.
     contents: Vec<usize>,
+    /// Blocks that exist on the device. The data of a later write to them is neither written nor waited for by a rename.
+    allocated: Blocks,
+    /// Written blocks that will be allocated when their data is written.
+    delayed: Blocks,
     last_growth: Option<usize>,
     /// Effect of the last truncation, and the size that it left.
     cut: Option<(usize, u64)>,
@@ -135,6 +144,28 @@ struct File {
     /// Whether a sync of the file has failed. The growth before it may be lost, so the next write extends the file on
     /// the device.
     grows_again: bool,
+}
+
+impl File {
+    /// The file's data is being written, so its blocks are allocated.
+    fn allocate(&mut self) {
+        self.allocated.take(&mut self.delayed);
+    }
+
+    /// Frees the blocks that lie within a range of bytes.
+    fn free(&mut self, from: u64, to: u64) {
+        let whole = from.div_ceil(BLOCK_BYTES)..to / BLOCK_BYTES;
+        self.allocated.remove(&whole);
+        self.delayed.remove(&whole);
+    }
+}
+
+/// Size of a block of the file system.
+const BLOCK_BYTES: u64 = PAGE_BYTES as u64;
+
+/// Blocks that contain the bytes from `offset` to `end`.
+fn blocks(offset: u64, end: u64) -> std::ops::Range<u64> {
+    offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)
 }
 
 struct Derivation {
@@ -173,18 +204,34 @@ impl Derivation {
         self.now.apply(change);
     }
 
+    /// State of a file. All blocks of a file that existed before the run are allocated.
+    fn file(&mut self, node: NodeId) -> &mut File {
+        let size_bytes = self.effects.start.size_bytes(node);
+        self.files.entry(node).or_insert_with(|| {
+            let mut allocated = Blocks::default();
+            allocated.add(blocks(0, size_bytes));
+            File { allocated, ..File::default() }
+        })
+    }
+
     fn write(&mut self, event: usize, node: NodeId, offset: u64, data: &Arc<[u8]>) {
         let rules = self.effects.rules;
         let end = offset + data.len() as u64;
-        let file = self.files.entry(node).or_default();
+        let size_bytes = self.now.size_bytes(node);
+        let number = self.effects.all.len();
+        let file = self.file(node);
+        let written = blocks(offset, end);
+        let is_delayed = !data.is_empty() && !file.allocated.contains(&written);
+        if is_delayed {
+            file.delayed.add(written);
+        }
         // Data in a truncated range are written to new blocks, which exist once the truncation does.
         let cut = file.cut.filter(|(_, size)| rules.metadata_in_order && end > *size);
         let requires: Vec<usize> = cut.map(|(effect, _)| effect).into_iter().collect();
         let before = file.last_growth;
-        let grows = end > self.now.size_bytes(node) || std::mem::take(&mut file.grows_again);
+        let grows = end > size_bytes || std::mem::take(&mut file.grows_again);
         // A unit is written as it is in the cache, with all earlier writes to it.
         let unit_bytes = u64::from(rules.atomic_bytes);
-        let number = self.effects.all.len();
         let mut earlier: BTreeSet<usize> = requires.iter().copied().collect();
         if !data.is_empty() {
             for unit in offset / unit_bytes..=(end - 1) / unit_bytes {
@@ -193,7 +240,8 @@ impl Derivation {
         }
         let earlier = earlier.into_iter().collect();
         let written = self.push(event, Act::Data { node, offset, data: Arc::clone(data) }, earlier);
-        let mut contents = vec![written];
+        let mut waited_for = is_delayed.then_some(written).into_iter().collect::<Vec<_>>();
+        let mut last_growth = None;
         if grows {
             let mut requires = requires;
             if self.grows_with_data(node, end) {
@@ -201,16 +249,17 @@ impl Derivation {
                 requires.extend(before);
             }
             let grown = self.push(event, Act::Grow { node, size_bytes: end }, requires);
-            contents.push(grown);
+            let sets_size_at_once = end <= size_bytes.next_multiple_of(BLOCK_BYTES);
+            waited_for.extend((is_delayed || sets_size_at_once).then_some(grown));
+            last_growth = Some(grown);
         }
-        let file = self.files.entry(node).or_default();
-        file.last_growth = contents.get(1).copied().or(file.last_growth);
-        file.contents.extend(contents);
+        let file = self.file(node);
+        file.last_growth = last_growth.or(file.last_growth);
+        file.contents.extend(waited_for);
     }
 
     /// Whether growth of the file to the size `end` survives only with the written data.
     fn grows_with_data(&self, node: NodeId, end: u64) -> bool {
-        const BLOCK_BYTES: u64 = PAGE_BYTES as u64;
         match self.effects.rules.growth_with_data {
             Growth::Never => false,
             Growth::NewBlocks => end > self.now.size_bytes(node).next_multiple_of(BLOCK_BYTES),
@@ -235,14 +284,17 @@ impl Derivation {
                 });
             }
             Change::Rename { node, replaced: Some(_), exchange: false, .. } => {
-                let all = &self.effects.all;
+                let file = self.file(*node);
+                if rules.replace != Replace::Nothing {
+                    file.allocate();
+                }
+                let contents = std::mem::take(&mut file.contents);
                 let is_waited_for = |effect: &usize| match rules.replace {
                     Replace::Nothing => false,
-                    Replace::Size => matches!(all[*effect].act, Act::Grow { .. }),
+                    Replace::Size => matches!(self.effects.all[*effect].act, Act::Grow { .. }),
                     Replace::Data => true,
                 };
-                let file = self.files.entry(*node).or_default();
-                requires.extend(file.contents.drain(..).filter(is_waited_for));
+                requires.extend(contents.into_iter().filter(is_waited_for));
             }
             _ => {}
         }
@@ -250,15 +302,20 @@ impl Derivation {
         self.last_metadata = Some(made);
         if let Change::Resize { node, size_bytes } = change {
             let is_shorter = *size_bytes < self.now.size_bytes(*node);
-            let file = self.files.entry(*node).or_default();
+            let file = self.file(*node);
             if is_shorter {
                 file.cut = Some((made, *size_bytes));
+                file.free(*size_bytes, u64::MAX);
             }
             file.last_growth = None;
+        }
+        if let Change::Zero { node, offset, len_bytes } = change {
+            self.file(*node).free(*offset, offset.saturating_add(*len_bytes));
         }
     }
 
     fn sync_all(&mut self, event: usize) {
+        self.files.values_mut().for_each(File::allocate);
         let open = self.open_from..self.effects.all.len();
         let is_kept = |number: &usize| !self.effects.all[*number].is_given_up;
         let kept = open.filter(is_kept).collect();
@@ -302,16 +359,18 @@ impl Derivation {
                 effect.is_given_up = true;
             }
         }
+        let mut file = std::mem::take(self.file(node));
         let all = &self.effects.all;
-        let file = self.files.entry(node).or_default();
         // They are clean now, so a rename waits for none of them.
         file.contents.retain(|effect| !all[*effect].is_given_up);
         file.last_growth = file.last_growth.filter(|effect| !all[*effect].is_given_up);
         file.grows_again = true;
+        self.files.insert(node, file);
     }
 
     fn sync(&mut self, event: usize, node: NodeId, data_only: bool) {
         let commit = self.effects.rules.commit;
+        self.file(node).allocate();
         let mut above = BTreeSet::from([node]);
         if commit == Commit::OwnNames {
             let mut next = node;

@@ -38,6 +38,14 @@ pub enum Event {
         /// Indices of the events whose changes became durable.
         changes: Vec<usize>,
     },
+    /// The file system allocated blocks for a range of a file, and set them to zero if they were new (fallocate).
+    Allocated {
+        /// File that contains the range.
+        node: NodeId,
+        /// Offset of the first allocated byte in the file.
+        offset: u64,
+        len_bytes: u64,
+    },
     /// A completed sync or syncfs, which makes everything in the folder durable.
     SyncAll,
     /// Bytes that the program wrote to standard output. Data that these bytes acknowledge must survive a later power

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod blocks;
 mod change;
 mod check;
 mod checker;

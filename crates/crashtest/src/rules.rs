@@ -65,7 +65,7 @@ pub const ALL: [Rules; 5] = [
     Rules {
         name: "ext4",
         about: "ext4 with data=ordered and delayed allocation: the journal keeps metadata in order, a file grows into \
-                new blocks only once their data is written, and a rename over a file writes the new file's data first",
+                new blocks only once their data is written, and a rename over a file first writes data whose blocks are not allocated yet",
         metadata_in_order: true,
         commit: Commit::Journal,
         growth_with_data: Growth::NewBlocks,

@@ -50,15 +50,17 @@ pub fn judge_sqlite(
 fn first_column(database: &Connection, query: &str) -> rusqlite::Result<HashSet<String>> {
     use rusqlite::types::ValueRef;
     let mut statement = database.prepare(query)?;
-    let cell = |row: &rusqlite::Row<'_>| {
+    // SQLite prints reals with 15 digits, and at least one of them after the point.
+    let mut printed = database.prepare("SELECT CAST(?1 AS TEXT)")?;
+    let mut cell = |row: &rusqlite::Row<'_>| {
         Ok(match row.get_ref(0)? {
             ValueRef::Integer(number) => number.to_string(),
-            ValueRef::Real(number) => number.to_string(),
+            ValueRef::Real(number) => printed.query_row([number], |row| row.get(0))?,
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
                 String::from_utf8_lossy(bytes).into_owned()
             }
             ValueRef::Null => String::new(),
         })
     };
-    statement.query_map([], cell)?.collect()
+    statement.query_map([], &mut cell)?.collect()
 }

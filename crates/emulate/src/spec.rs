@@ -424,6 +424,8 @@ pub struct Variation {
     /// Mean of the random time (exponentially distributed) that a program or erase operation takes to stop when it is
     /// suspended, ns; 0: it stops at once.
     pub suspend_ns: u64,
+    /// Probability that a suspension takes this random time, 0 to 1; the others stop at once.
+    pub suspend_share: f64,
 }
 
 /// The write buffer in front of the NAND.

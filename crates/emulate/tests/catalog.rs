@@ -175,7 +175,7 @@ fn parameters_are_listed_and_counted() {
 }
 
 /// No parameter has a default: a file without one is refused, and the error names the parameter,
-/// unless a base of the system has it. Exceptions are `suspend`, `slc.read`, `unit`, `victim`, `freed_per_write`,
+/// unless a base of the system has it. Exceptions are `suspend`, `suspend_share`, `slc.read`, `unit`, `victim`, `freed_per_write`,
 /// `io_thread.write_command` and `on_demand`, and `idle_w`, which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
@@ -203,6 +203,7 @@ fn no_parameter_may_be_left_out() {
                     assert!(
                         [
                             "suspend",
+                            "suspend_share",
                             "idle_w",
                             "idle",
                             "on_demand",

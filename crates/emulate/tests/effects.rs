@@ -90,6 +90,7 @@ const DIMM: &[Case] = &[
     ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
     ("variation.retry", "\"1ms\"", VARIATION, Slower(READ)),
     ("variation.suspend", "\"1ms\"", SUSPENDED, Slower(READS_OF_MIX)),
+    ("variation.suspend_share", "\"1%\"", STOPPING, Faster(READS_OF_MIX)),
     ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
     ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
     ("buffer.protected", "false", NONE, Lost),
@@ -123,6 +124,14 @@ const VARIATION: &[(&str, &str)] = &[
 ];
 const SUSPENDED: &[(&str, &str)] =
     &[VARIATION[0], VARIATION[1], VARIATION[2], VARIATION[3], ("nand.suspend", "\"10us\"")];
+const STOPPING: &[(&str, &str)] = &[
+    VARIATION[0],
+    VARIATION[1],
+    VARIATION[2],
+    VARIATION[3],
+    ("nand.suspend", "\"10us\""),
+    ("variation.suspend", "\"200us\""),
+];
 const LARGE_SLC: &[(&str, &str)] = &[("slc.size", "\"300GB\""), ("slc.program", "\"200us\"")];
 const SLC: &[(&str, &str)] = &[("slc.size", "\"10GB\""), ("slc.program", "\"200us\"")];
 
@@ -214,6 +223,7 @@ const SSD: &[Case] = &[
     ("variation.retried", "\"50%\"", VARIATION, Slower(READ)),
     ("variation.retry", "\"1ms\"", VARIATION, Slower(READ)),
     ("variation.suspend", "\"1ms\"", SUSPENDED, Slower(READS_OF_MIX)),
+    ("variation.suspend_share", "\"1%\"", STOPPING, Faster(READS_OF_MIX)),
     ("buffer.size", "\"64KiB\"", NONE, Slower(DEEP_WRITES.count(300))),
     ("buffer.accept", "\"20us\"", NONE, Slower(WRITE)),
     ("buffer.protected", "false", NONE, Lost),

@@ -58,6 +58,7 @@ const INSIDE: &str = r#"[controller]
     retried 0.34
     retry "35us"
     suspend "37us"
+    suspend_share "41%"
     [slc]
     size "23GiB"
     program "24us"
@@ -123,6 +124,7 @@ fn flash(attach: Attach) -> Kind {
                 retried_share: 0.34,
                 retry_ns: 35_000,
                 suspend_ns: 37_000,
+                suspend_share: 0.41,
             }),
             slc: Some(Slc { bytes: 23 << 30, program_ns: 24_000, read_ns: Some(36_000) }),
             folding: Some(Folding { bits: 3, program_ns: 38_000, share: 0.39, pause_ns: 40_000 }),

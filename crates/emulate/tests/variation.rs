@@ -5,7 +5,7 @@ use crate::common;
 
 use common::{RANDOM, flash, system};
 use iodyno_emulate::Machine;
-use iodyno_emulate::spec::{Flash, Kind, Slc, Variation};
+use iodyno_emulate::spec::{Flash, Kind, Slc, Variation, Written};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
@@ -43,7 +43,12 @@ fn share(all: &[u64], least: u64, (from, to): (f64, f64)) -> f64 {
 /// Checks that a share is within four standard errors of a binomial distribution.
 #[track_caller]
 fn is_share(found: f64, expected: f64) {
-    let error = (expected * (1.0 - expected) / READS as f64).sqrt();
+    is_share_of(READS, found, expected);
+}
+
+#[track_caller]
+fn is_share_of(count: usize, found: f64, expected: f64) {
+    let error = (expected * (1.0 - expected) / count as f64).sqrt();
     assert!((found - expected).abs() <= 4.0 * error, "{found} where {expected} was expected");
 }
 
@@ -66,6 +71,7 @@ fn page_types_and_retries_are_a_mixture() {
         retried_share: p,
         retry_ns: 60_000,
         suspend_ns: 0,
+        suspend_share: 1.0,
     });
     let all = latencies(&f);
     let least = all[0];
@@ -84,6 +90,48 @@ fn page_types_and_retries_are_a_mixture() {
     let quantile = |q: f64| (all[(q * READS as f64) as usize] - least) as f64 / 1e3;
     assert!((quantile(0.5) - 20.0).abs() < 1.0 && (quantile(0.98) - 40.0).abs() < 1.0);
     assert!((quantile(0.999) - 100.0).abs() < 1.0, "{}", quantile(0.999));
+}
+
+/// A suspension takes the constant time, and in its share of the cases an exponentially distributed one.
+#[test]
+fn a_share_of_the_suspensions_takes_longer() {
+    const SUSPENDED: usize = 8_000;
+    let (constant_ns, mean_us) = (20_000, 100.0);
+    for p in [1.0, 0.25] {
+        let mut f = flash();
+        (f.nand.channels, f.nand.raw_bytes) = (1, 2 << 30);
+        // No suspension ends because its program does.
+        (f.nand.program_fast_ns, f.nand.program_slow_ns) = (20_000_000, 20_000_000);
+        f.nand.suspend_ns = Some(constant_ns);
+        f.nand.variation = Some(Variation {
+            page_types: 1,
+            spread_ns: 0,
+            retried_share: 0.0,
+            retry_ns: 0,
+            suspend_ns: (mean_us * 1e3) as u64,
+            suspend_share: p,
+        });
+        let mut machine =
+            Machine::new(&system(Kind::Flash(Box::new(f)), Written::Sequential, 1), 1).unwrap();
+        let worker = machine.add_worker(0);
+        let op = |kind| Op { offset_bytes: 8192, len_bytes: 4096, kind, fua: false };
+        let mut all: Vec<u64> = (1..=SUSPENDED as u64)
+            .map(|round| {
+                let from_ns = round * 100_000_000;
+                machine.submit(from_ns, worker, 0, &op(OpKind::Write), 0);
+                machine.next_completion(from_ns + 10_000_000).unwrap();
+                machine.submit(from_ns + 10_000_000, worker, 0, &op(OpKind::Read), 1);
+                let read = machine.next_completion(u64::MAX).unwrap();
+                read.at_ns - from_ns - 10_000_000
+            })
+            .collect();
+        all.sort_unstable();
+        let least = all[0];
+        let later = |us: f64| share(&all, least, (us, 1e9));
+        for us in [1.0, 50.0, 100.0, 250.0] {
+            is_share_of(SUSPENDED, later(us), p * (-us / mean_us).exp());
+        }
+    }
 }
 
 /// A cache that holds a quarter of the data serves a quarter of the reads.

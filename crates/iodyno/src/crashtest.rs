@@ -143,6 +143,9 @@ impl Job<'_> {
         wanted: &[Verdict],
     ) -> Result<Outcome, Failure> {
         let flags = self.flags;
+        if !history.events.iter().any(|event| matches!(event, Event::Change(_))) {
+            return Err(Failure::input("the recorded run changed nothing: nothing was checked"));
+        }
         let recorded = Recorded::of_history(&history, took);
         let history = self.carried_out(history)?;
         let check = self.checker()?;
@@ -161,6 +164,12 @@ impl Job<'_> {
             live.clear();
         }
         let explored = explored.map_err(|e| Failure::target(e.to_string()))?;
+        if explored.classes.iter().all(|class| class.states == 0) {
+            let class = flags.class.join(",");
+            return Err(Failure::input(format!(
+                "--class {class}: this run has no such state, so nothing was checked: omit --class"
+            )));
+        }
         let setting = Setting {
             rules: plan.rules,
             device: flags.device.as_ref().map(ToString::to_string),
@@ -427,6 +436,7 @@ impl Job<'_> {
                 | Event::SyncRange { .. }
                 | Event::SyncFailed { .. }
                 | Event::Landed { .. }
+                | Event::Allocated { .. }
                 | Event::SyncAll => {}
             }
         }
@@ -521,7 +531,8 @@ impl Job<'_> {
 
 /// Judges a database, as the program of `--check sqlite:FILE`.
 pub(crate) fn check_sqlite(file: &Path, query: Option<&str>) -> Result<ExitCode, Failure> {
-    let acknowledged = match std::env::var_os(ACKNOWLEDGED) {
+    // Without a query nothing checks what was printed: a file that is not read counts as not checked.
+    let acknowledged = match std::env::var_os(ACKNOWLEDGED).filter(|_| query.is_some()) {
         Some(promised) => read_text(Path::new(&promised), record::FILE_BYTES_MAX)
             .map_err(|e| unreadable(Path::new(&promised), &e))?,
         None => String::new(),

@@ -201,12 +201,11 @@ impl DataLog {
         self.to.write_all(&sector)
     }
 
-    /// Writes buffered entries and the entry count to the file, so that they survive a kill of this process.
+    /// Writes buffered entries and the entry count to the file, so that they survive a kill of this process. The
+    /// entries before a failure are kept.
     pub(crate) fn flush(&mut self) {
-        if self.failed.is_none()
-            && let Err(e) = self.write_count()
-        {
-            self.failed = Some(e);
+        if let Err(e) = self.write_count() {
+            self.failed.get_or_insert(e);
         }
     }
 
@@ -308,6 +307,25 @@ mod tests {
         ] {
             assert_eq!(logged(steps), expected, "{steps}");
         }
+    }
+
+    /// An operation that can't be logged ends the log, and nothing before it is lost.
+    #[test]
+    fn a_failure_keeps_the_entries_before_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = DataLog::create(&path).unwrap();
+        let mut write = |token: u64, offset_bytes, len_bytes: u32| {
+            let op = Op { offset_bytes, len_bytes, kind: OpKind::Write, fua: false };
+            log.submitted(token, &op, Some(&vec![1; len_bytes as usize]));
+            log.completed(token, false);
+        };
+        write(1, 512, 512);
+        write(2, 100, 300);
+        write(3, 1024, 512);
+        log.end();
+        assert!(log.failure().unwrap().contains("300 bytes at 100"));
+        assert_eq!(entries(&path), [(1, 0)]);
     }
 
     #[test]

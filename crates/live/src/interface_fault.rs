@@ -33,7 +33,7 @@ pub enum Action {
         /// Distance between the requested and the actual offset, bytes.
         by_bytes: u64,
     },
-    /// Flips the lowest bit of the first byte that a read returns. The stored data is unchanged.
+    /// Flips the lowest bit of the first byte that a read returns from the fault's range. The stored data is unchanged.
     Flip,
     /// Returns the old data for reads of ranges that were overwritten since the fault was injected. At most 64 MiB of
     /// old data is kept; other reads return current data.
@@ -113,6 +113,8 @@ pub struct Met {
     pub reply: Option<ReplyTime>,
     /// Data that a read returns in place of the stored data.
     older: Vec<Older>,
+    /// Index of the request's first byte in the fault's range.
+    first: usize,
 }
 
 impl Met {
@@ -120,9 +122,9 @@ impl Met {
     pub fn alter(&self, bytes: &mut [u8]) {
         self.older.iter().for_each(|older| older.copy_to(bytes));
         if self.action == Action::Flip
-            && let Some(first) = bytes.first_mut()
+            && let Some(byte) = bytes.get_mut(self.first)
         {
-            *first ^= 1;
+            *byte ^= 1;
         }
     }
 }
@@ -198,7 +200,9 @@ impl Injected {
             }
             _ => None,
         };
-        Some(Met { action, reply, older })
+        let from = self.fault.scope.range_bytes.map_or(0, |(at, _)| at);
+        let first = from.saturating_sub(op.offset_bytes) as usize;
+        Some(Met { action, reply, older, first })
     }
 }
 
@@ -214,7 +218,7 @@ impl InterfaceFaults {
     }
 
     /// Adds a fault that takes effect now, and removes faults that are over. A delay replaces an earlier delay of the
-    /// same scope; a delay of 0 only removes the earlier one.
+    /// same scope; a delay of 0 ends all delays of its kind of operation.
     pub fn add(&mut self, now_ns: u64, fault: InterfaceFault) {
         self.update(now_ns);
         let is_delay = |of: &InterfaceFault| matches!(of.action, Action::Delay { .. });
@@ -224,12 +228,34 @@ impl InterfaceFaults {
             !known.is_over && !is_replaced
         });
         if fault.action == (Action::Delay { by_ns: 0 }) {
+            self.end_delays(fault.scope.kind);
             return;
         }
         let until_ns = fault.scope.for_ns.map(|for_ns| now_ns.saturating_add(for_ns));
         let (seen, applied, passed, is_over) = (0, 0, 0, false);
         let before = BeforeImages::default();
         self.0.push(Injected { fault, seen, applied, is_over, passed, before, until_ns });
+    }
+
+    /// Ends the delays of a kind of operation; `None`: all delays.
+    fn end_delays(&mut self, kind: Option<OpKind>) {
+        for known in std::mem::take(&mut self.0) {
+            let is_delay = matches!(known.fault.action, Action::Delay { .. });
+            match (is_delay, kind, known.fault.scope.kind) {
+                // Operations of the other kinds are still delayed.
+                (true, Some(ended), None) => {
+                    let others = OpKind::ALL.into_iter().filter(|other| *other != ended);
+                    self.0.extend(others.map(|other| {
+                        let mut delay = known.clone();
+                        delay.fault.scope.kind = Some(other);
+                        delay
+                    }));
+                }
+                (true, None, _) => {}
+                (true, Some(ended), Some(delayed)) if ended == delayed => {}
+                _ => self.0.push(known),
+            }
+        }
     }
 
     /// Removes all faults, including those that are over.
@@ -327,11 +353,16 @@ impl SharedFaults {
 }
 
 /// Offset at which [`Action::Misdirect`] stores a write on a volume of `size_bytes`: `by_bytes` above the requested
-/// one. It wraps around so that the whole write lies within the volume.
+/// one. It wraps around so that the whole write lies within the volume, in sectors if write and distance are.
 pub fn misdirected(op: &Op, by_bytes: u64, size_bytes: u64) -> u64 {
-    let places = size_bytes.saturating_sub(u64::from(op.len_bytes)) + 1;
-    (op.offset_bytes % places + by_bytes % places) % places
+    let is_in_sectors =
+        [op.offset_bytes, by_bytes].iter().all(|at| at.is_multiple_of(SECTOR_BYTES));
+    let unit = if is_in_sectors { SECTOR_BYTES } else { 1 };
+    let places = size_bytes.saturating_sub(u64::from(op.len_bytes)) / unit + 1;
+    (op.offset_bytes / unit % places + by_bytes / unit % places) % places * unit
 }
+
+const SECTOR_BYTES: u64 = 512;
 
 #[cfg(test)]
 mod tests {
@@ -412,7 +443,29 @@ mod tests {
             met.and_then(|met| met.reply).map_or(0, |reply| reply.after(1000))
         };
         assert_eq!((delay(5, flushes), delay(9, ALL)), (1005, 1005));
-        assert_eq!((delay(7, flushes), delay(0, flushes), delay(0, ALL)), (1009, 1009, 0));
+        assert_eq!((delay(7, flushes), delay(0, flushes), delay(3, flushes)), (1009, 0, 1003));
+        let next = Scope { next: Some(5), ..flushes };
+        assert_eq!((delay(0, ALL), delay(4, next), delay(0, flushes)), (0, 1004, 0));
+        // A delay of all operations goes on for those that were not named.
+        let mut others = |by_ns, scope| {
+            faults.add(0, InterfaceFault { action: Action::Delay { by_ns }, scope });
+            OpKind::ALL.map(|kind| judge(&mut faults.clone(), 0, &op(kind, 0, 1)).is_some())
+        };
+        assert_eq!(others(9, ALL), [true; OpKind::COUNT]);
+        assert_eq!(others(0, flushes), OpKind::ALL.map(|kind| kind != OpKind::Flush));
+    }
+
+    #[test]
+    fn a_bit_flips_within_the_range() {
+        let scope = Scope { range_bytes: Some((4096, 4096)), ..ALL };
+        let mut faults = InterfaceFaults::default();
+        faults.add(0, InterfaceFault { action: Action::Flip, scope });
+        for (at, flipped) in [(0, 4096), (4000, 96), (4096, 0), (5000, 0)] {
+            let mut bytes = vec![0; 8192];
+            judge(&mut faults, 0, &op(OpKind::Read, at, 8192)).unwrap().alter(&mut bytes);
+            assert_eq!(bytes.iter().position(|byte| *byte != 0), Some(flipped), "{at}");
+            assert_eq!(bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>(), 1);
+        }
     }
 
     /// A misdirected write stays within the volume. It goes to another offset unless the distance is a multiple of the
@@ -429,6 +482,14 @@ mod tests {
             let at = misdirected(&op, by_bytes, size_bytes);
             assert!(at + u64::from(len_bytes) <= size_bytes);
             assert_eq!(at == op.offset_bytes, by_bytes.is_multiple_of(places));
+            // A disk's sectors stay sectors.
+            let sectors = Op {
+                offset_bytes: op.offset_bytes / 512 * 512,
+                len_bytes: len_bytes.min(512),
+                ..op
+            };
+            let at = misdirected(&sectors, by_bytes / 512 * 512, size_bytes);
+            assert!(at.is_multiple_of(512) && at + u64::from(sectors.len_bytes) <= size_bytes);
         }
     }
 }

@@ -7,7 +7,8 @@ pub use publisher::{AtLimit, Publisher, PublisherOptions};
 
 use crate::lines::Lines;
 use crate::protocol::{
-    self, End, FRAME_BYTES_MAX, Malformed, Reply, Request, ServerError, Start, VERSION, Welcome,
+    self, End, FRAME_BYTES_MAX, Malformed, Reply, Request, ServerError, Start, TooLong, VERSION,
+    Welcome,
 };
 use std::io::{self, Read, Write};
 use thiserror::Error;
@@ -39,6 +40,9 @@ pub enum ClientError {
         /// Maximum of this length, bytes.
         bytes_max: usize,
     },
+    /// The topic, the key, the filter or another field is too long.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
     /// The server sent data that is not valid in the log's protocol.
     #[error("the server does not speak the log's protocol: {0}")]
     Malformed(#[from] Malformed),
@@ -79,6 +83,7 @@ impl ClientError {
             Self::Server(error) => error.code.may_pass(),
             Self::IsTls
             | Self::Length { .. }
+            | Self::TooLong(_)
             | Self::Malformed(_)
             | Self::Unexpected(_)
             | Self::Lost { .. }
@@ -140,18 +145,18 @@ impl<S: Read + Write> Connection<S> {
     /// Sends a request immediately, after any buffered requests.
     ///
     /// # Errors
-    /// The connection broke.
+    /// A field is too long, or the connection broke.
     pub fn request(&mut self, request: &Request<'_>) -> Result<(), ClientError> {
-        request.encode(&mut self.sending);
+        request.encode(&mut self.sending)?;
         self.send()
     }
 
     /// Buffers a request. Buffered requests are sent once they reach 64 KiB, or by [`Connection::send`].
     ///
     /// # Errors
-    /// The connection broke.
+    /// A field is too long, or the connection broke.
     pub fn gather(&mut self, request: &Request<'_>) -> Result<(), ClientError> {
-        request.encode(&mut self.sending);
+        request.encode(&mut self.sending)?;
         if self.sending.len() >= SEND_BYTES { self.send() } else { Ok(()) }
     }
 

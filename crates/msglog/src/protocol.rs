@@ -10,7 +10,7 @@ mod request;
 
 pub use fields::Malformed;
 pub use reply::{ErrorCode, Reply, ServerError, Welcome};
-pub use request::{End, Published, Request, Start};
+pub use request::{End, Published, Request, Start, TooLong};
 
 /// Version of the protocol, which the client's first frame must contain.
 pub const VERSION: u16 = 1;

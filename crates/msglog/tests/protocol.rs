@@ -69,13 +69,47 @@ fn replies((topic, key, body, text, [a, b, c, d], kind): &Parts) -> Vec<Reply<'_
     ]
 }
 
+/// A field at its limit arrives whole; one byte more is an error, and nothing is sent.
+#[test]
+fn no_field_is_cut() {
+    let text = |bytes: usize| "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
+    let message =
+        |topic, key| Published { sequence: 1, kind: MessageKind::Publish, topic, key, body: b"" };
+    let (start, end) = (Start::Now, End::Now);
+    let [short, long, filter] =
+        [[255, 256], [0xffff, 0x1_0000], [0xffff, 0x1_0000]].map(|[a, b]| [text(a), text(b)]);
+    for at in 0..2 {
+        let (short, long, filter) = (&*short[at], long[at].as_bytes(), &*filter[at]);
+        let (topic, key) = ("", &b""[..]);
+        for (field, request) in [
+            ("token", Request::Hello { version: 1, token: long }),
+            ("publisher's name", Request::OpenPublisher { name: short }),
+            ("topic", Request::Publish(message(short, key))),
+            ("key", Request::Publish(message(topic, long))),
+            ("topic", Request::Read { start, end, topic: short, filter: "" }),
+            ("filter", Request::Read { start, end, topic, filter }),
+            ("topic", Request::Query { topic: short, filter: "" }),
+            ("filter", Request::Query { topic, filter }),
+        ] {
+            let mut sent = Vec::new();
+            let encoded = request.encode(&mut sent);
+            if at == 0 {
+                let Frame { kind, fields, .. } = frame(&sent, FRAME_BYTES_MAX).unwrap().unwrap();
+                assert_eq!(Request::decode(kind, fields).unwrap(), request);
+            } else {
+                assert_eq!((encoded.unwrap_err().field, sent.len()), (field, 0));
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_encoded_is_decoded(parts in parts()) {
         let mut all = Vec::new();
         for request in requests(&parts) {
             let mut bytes = Vec::new();
-            request.encode(&mut bytes);
+            request.encode(&mut bytes).unwrap();
             let Frame { kind, fields, taken } = frame(&bytes, FRAME_BYTES_MAX).unwrap().unwrap();
             prop_assert_eq!(taken, bytes.len());
             prop_assert_eq!(Request::decode(kind, fields).unwrap(), request);
@@ -109,7 +143,7 @@ proptest! {
         // What decodes is what would be encoded: nothing has two meanings.
         let mut again = Vec::new();
         if let Ok(request) = Request::decode(kind, &fields) {
-            request.encode(&mut again);
+            request.encode(&mut again).unwrap();
         } else if let Ok(reply) = Reply::decode(kind, &fields) {
             reply.encode(&mut again);
         } else {

@@ -8,7 +8,7 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
-use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
+use iodyno_live::fault_command::{self, Ask, Effect, at_interface, in_effect};
 use iodyno_live::frontend::Served;
 use iodyno_live::interface_fault::Action;
 use iodyno_live::metrics::{self, TextFormat};
@@ -148,15 +148,29 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
     match *ask {
         Ask::Fault(fault) => {
             let taken = live.inject(fault);
-            if let Fault::Clear { part } = fault {
-                let volume = live.look(|machine, stores, _| {
-                    stores[part.index()].clear_corruption();
+            let volume_of = |part: PartId| {
+                let of = live.look(|machine, _, _| {
                     machine.system().volumes.iter().position(|volume| volume.root == part)
                 });
-                if let Some(volume) = volume {
-                    live.set_full(volume as u32, false);
-                    live.clear_interface_faults(volume as u32);
+                of.map(|volume| volume as u32)
+            };
+            match fault {
+                Fault::Clear { part } => {
+                    live.look(|_, stores, _| stores[part.index()].clear_corruption());
+                    if let Some(volume) = volume_of(part) {
+                        live.set_full(volume, false);
+                        live.clear_interface_faults(volume);
+                    }
                 }
+                // Ends the delays at the interface, too.
+                Fault::Delay { part, delay_ns: 0, .. } => {
+                    if let (Some(volume), Some(Ask::Interface { fault, .. })) =
+                        (volume_of(part), at_interface(&fault))
+                    {
+                        live.add_interface_fault(volume, fault);
+                    }
+                }
+                _ => {}
             }
             return taken;
         }

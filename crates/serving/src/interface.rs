@@ -6,7 +6,7 @@ use iodyno_live::interface_fault::{
     Action, Held, Injected, InterfaceFault, Met, SharedFaults, misdirected,
 };
 use iodyno_live::served::Sink as _;
-use iodyno_nbd::Io;
+use iodyno_nbd::{Io, Kind};
 use iodyno_units::{IoError, Op, OpKind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -66,7 +66,11 @@ impl Interface {
     /// Serves a request that a fault affects.
     pub(crate) fn serve(&self, disk: &impl Disk, op: &Op, met: &Met, io: Io<'_>) {
         let mut bytes = Vec::new();
-        let result = perform(disk, op, met, io.data(), &mut bytes);
+        // A request for allocated zeros is a write without data.
+        let asks_for_zeros = op.kind == OpKind::Write && io.command().kind == Kind::WriteZeroes;
+        let zeros = if asks_for_zeros { vec![0; op.len_bytes as usize] } else { Vec::new() };
+        let data = if asks_for_zeros { &zeros[..] } else { io.data() };
+        let result = perform(disk, op, met, data, &mut bytes);
         let reply = match op.kind {
             OpKind::Read => Reply::Read(io.later(), bytes),
             _ => Reply::Done(io.later()),

@@ -13,7 +13,7 @@ use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::nbd::{described, failed, operation};
 use iodyno_live::status::{InterfaceFaultStatus, NativeStatus, NativeVolumeStatus, Status};
 use iodyno_live::store::Store;
-use iodyno_nbd::{Answer, Export, Exports, Info, Io, Kind, Peer, Session};
+use iodyno_nbd::{Answer, CmdFlags, Export, Exports, Info, Io, Kind, Peer, Session};
 use iodyno_units::{IoError, Op, OpKind};
 use serde_json::{Value, json};
 use std::io;
@@ -149,6 +149,10 @@ impl Session for Client {
                 return;
             }
             Kind::Write => store.write_now(at, io.data()),
+            // Allocated, as a write of zeros leaves them.
+            Kind::WriteZeroes if command.flags.has(CmdFlags::NO_HOLE) => {
+                store.write_now(at, &vec![0; len as usize])
+            }
             Kind::WriteZeroes => store.zero_now(at, u64::from(len)),
             Kind::Trim => store.trim_now(at, u64::from(len)),
             Kind::Flush => store.flush_now(),

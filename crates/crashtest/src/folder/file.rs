@@ -3,6 +3,7 @@
 use super::node::Folder;
 use super::{Access, Item};
 use crate::change::{Change, NodeId};
+use crate::history::Event;
 use crate::tree::{Kind, PAGE_BYTES, pieces};
 use fuser::{Errno, FileType};
 use libc::{FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE};
@@ -136,7 +137,13 @@ impl Folder {
             FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE => {}
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        if !keep_size && end > size { self.set_size(node, end) } else { Ok(()) }
+        if !keep_size && end > size {
+            self.set_size(node, end)?;
+        }
+        if self.records() && mode & FALLOC_FL_PUNCH_HOLE == 0 {
+            self.note(Event::Allocated { node, offset, len_bytes });
+        }
+        Ok(())
     }
 
     fn see_zeroed(&mut self, node: NodeId, offset: u64, end: u64, size: u64) {

@@ -261,6 +261,49 @@ fn a_replacement_needs_the_syncs_that_each_file_system_asks_for() {
     }
 }
 
+/// On ext4 a rename over a file writes the data whose blocks are not allocated yet, and no other: neither an overwrite
+/// in place, nor data in preallocated blocks.
+#[test]
+fn a_rename_writes_only_data_without_blocks() {
+    let (blocks, half) = (2 * 4096, 4096);
+    let allocated = Event::Allocated { node: 3, offset: 0, len_bytes: blocks };
+    let sized = |size_bytes| Event::Change(Change::Resize { node: 3, size_bytes });
+    let hole = |len_bytes| Event::Change(Change::Zero { node: 3, offset: 0, len_bytes });
+    let old = || vec![make(3, "new"), write(3, 0, &[9; 2 * 4096])];
+    // What precedes the run, what the run does before it writes, and whether the data can then be missing.
+    let cases: [(&str, Vec<Event>, Vec<Event>, bool); 8] = [
+        ("new", vec![], vec![make(3, "new")], false),
+        ("in place", old(), vec![], true),
+        ("preallocated", vec![], vec![make(3, "new"), sized(blocks), allocated.clone()], true),
+        ("preallocated beyond the end", vec![], vec![make(3, "new"), allocated.clone()], true),
+        ("extended without blocks", vec![], vec![make(3, "new"), sized(blocks)], false),
+        ("emptied", old(), vec![sized(0)], false),
+        ("punched", old(), vec![hole(blocks)], false),
+        ("punched in part", old(), vec![hole(half)], false),
+    ];
+    for (case, before, mut events, can_be_missing) in cases {
+        let mut start = Tree::default();
+        for event in [vec![make(2, "file"), write(2, 0, b"old")], before].concat() {
+            let Event::Change(change) = event else { unreachable!() };
+            start.apply(&change);
+        }
+        let data = vec![1; blocks as usize];
+        events.extend([write(3, 0, &data), rename("new", "file", 3, Some(2))]);
+        events.extend([make(4, "other"), sync(4), output("replaced\n")]);
+        let check = Judged(|reader: &mut Reader<'_>, _: &str| {
+            let file = reader.read("file").unwrap();
+            file == data || file == b"old"
+        });
+        let go = AtomicBool::new(false);
+        for (rules, is_wrong) in [("ext4", can_be_missing), ("xfs", true)] {
+            let history = History { start: start.clone(), events: events.clone() };
+            let explored =
+                explore(history, &plan(rules, &CLASSES), &check, &go, &|_, _| {}).unwrap();
+            assert_eq!(explored.wrong() > 0, is_wrong, "{rules}: {case}");
+        }
+    }
+}
+
 /// Event that made the last effect of a run durable; `None`: no event did.
 fn last_durable_at(start: &[Event], events: &[Event], rules: &str) -> Option<usize> {
     let mut tree = Tree::default();

@@ -321,6 +321,7 @@ fn variation(v: &Record) -> Option<Variation> {
         retried_share: v.real("variation.retried")?,
         retry_ns: v.whole("variation.retry")?,
         suspend_ns: v.whole("variation.suspend").unwrap_or(0),
+        suspend_share: v.real("variation.suspend_share").unwrap_or(1.0),
     })
 }
 

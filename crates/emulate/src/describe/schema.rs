@@ -172,6 +172,7 @@ pub(super) const DEVICE: &[Key] = &[
             share("variation.retried", 0.5),
             time("variation.retry", 0..=100 * MS),
             Key { required: false, ..time("variation.suspend", 0..=100 * MS) },
+            Key { required: false, ..share("variation.suspend_share", 1.0) },
         ],
     ),
     optional(

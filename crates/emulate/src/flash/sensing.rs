@@ -19,6 +19,8 @@ pub(super) struct Sensing {
     slc_read_ns: Option<u64>,
     /// Mean time until a suspended operation can stop, ns; 0: it can stop anywhere.
     suspend_ns: u64,
+    /// Probability that a suspension takes this time, in units of 2^-64; `None`: all do.
+    suspend_share: Option<u64>,
     rng: Generator,
 }
 
@@ -35,6 +37,10 @@ impl Sensing {
                 retry_ns: varies.map_or(0, |v| v.retry_ns),
                 slc_read_ns,
                 suspend_ns: varies.map_or(0, |v| v.suspend_ns),
+                suspend_share: varies
+                    .map(|v| v.suspend_share)
+                    .filter(|share| *share < 1.0)
+                    .map(share_of_u64),
                 rng: stream(seed, "page reads", number),
             })
         })
@@ -60,6 +66,16 @@ impl Sensing {
         }
         ns
     }
+
+    /// Draws the random part of the duration of a suspension, ns.
+    fn stopping_ns(&mut self) -> u64 {
+        if let Some(share) = self.suspend_share
+            && below(&mut self.rng, u64::MAX) >= share
+        {
+            return 0;
+        }
+        (-libm::log(unit_open_closed(&mut self.rng)) * self.suspend_ns as f64) as u64
+    }
 }
 
 impl FlashDevice {
@@ -73,10 +89,7 @@ impl FlashDevice {
     /// one.
     pub(super) fn suspension_ns(&mut self, constant_ns: u64) -> u64 {
         match &mut self.sensing {
-            Some(sensing) if sensing.suspend_ns > 0 => {
-                let mean_ns = sensing.suspend_ns as f64;
-                constant_ns + (-libm::log(unit_open_closed(&mut sensing.rng)) * mean_ns) as u64
-            }
+            Some(sensing) if sensing.suspend_ns > 0 => constant_ns + sensing.stopping_ns(),
             _ => constant_ns,
         }
     }

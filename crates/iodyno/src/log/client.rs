@@ -129,7 +129,7 @@ pub(super) fn failure(error: ClientError) -> Failure {
         {
             Failure::target(format!("{text}; is the server running (`iodyno log serve`)?"))
         }
-        ClientError::Length { .. } => Failure::input(text),
+        ClientError::Length { .. } | ClientError::TooLong(_) => Failure::input(text),
         ClientError::IsTls => Failure::target(format!("{text}: give the server's CA with --tls")),
         _ => Failure::target(text),
     }

@@ -6,6 +6,7 @@ use crate::console::{complain, remark};
 use crate::failure::Failure;
 use iodyno_msglog::MessageKind;
 use iodyno_msglog::client::{AtLimit, ClientError, Publisher, PublisherOptions};
+use iodyno_msglog::protocol::ErrorCode;
 use iodyno_units::human::{self, counted};
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -28,9 +29,10 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         patience: Duration::from_nanos(flags.patience),
         on_retry: |error| remark("note", &format!("{error}; trying again")),
     };
-    // If the client has retried for long, the failure says for how long.
+    // If the client has retried for long, the failure says for how long. It hardly waits for a full log.
     let failure = |error: ClientError| {
-        let was_patient = error.may_pass();
+        let is_full = matches!(&error, ClientError::Server(error) if error.code == ErrorCode::Full);
+        let was_patient = error.may_pass() && !is_full;
         let failure = failure(error);
         if was_patient {
             let patience = human::duration_ns(flags.patience);

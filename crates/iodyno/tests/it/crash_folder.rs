@@ -100,9 +100,14 @@ fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
 fn a_checker_that_ignores_promises_is_told() {
     let place = Place::new();
     let script = "echo new > b && mv b a && echo saved";
-    for (check, is_read, code) in
-        [("true", false, 0), ("! test -s $IODYNO_ACKNOWLEDGED || test -s a", true, 4)]
-    {
+    let database = "sqlite3 a.db 'CREATE TABLE t(x REAL); INSERT INTO t VALUES (1)' && echo 1.0";
+    for (check, script, is_read, code) in [
+        ("true", script, false, 0),
+        ("! test -s $IODYNO_ACKNOWLEDGED || test -s a", script, true, 4),
+        // Only a query compares the database with what was printed.
+        ("sqlite:a.db", database, false, 0),
+        ("sqlite:a.db:SELECT x FROM t", database, true, 0),
+    ] {
         let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", check, script);
         output.exits(code);
         assert_eq!(output.stdout.contains("never read the file"), !is_read, "{output:?}");
@@ -160,6 +165,8 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
     }
     let nothing = "the program changed nothing";
     crashtest(&place, "--quiet", "true", "true").fails(2, &[nothing]);
+    crashtest(&place, "--quiet --class torn", "true", "touch file")
+        .fails(2, &["--class torn: this run has no such state", "nothing was checked"]);
     crashtest(&place, "--quiet --fail-sync 9", "true", script)
         .fails(2, &["called fsync only 1 times"]);
     crashtest(&place, "--quiet", "sqlite:other", script).fails(2, &["made no file `other`"]);
@@ -314,6 +321,10 @@ fn a_served_volume_is_explored() {
         on_devices(&place, !(fua.is_empty() && flush.is_empty()));
         std::fs::remove_file(place.path("log")).unwrap();
     }
+    place.iodyno("serve exflash-400g --size 64MiB --record-data log -- true").succeeds();
+    let output = crashtest(&place, "--quiet --from log --rules worst", "true", "");
+    output.fails(2, &["changed nothing"]);
+    std::fs::remove_file(place.path("log")).unwrap();
     place
         .iodyno("serve exflash-400g*2 --size 64MiB --record rec --record-data log -- true")
         .fails(2, &["one volume"]);

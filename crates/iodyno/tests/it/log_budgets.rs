@@ -144,7 +144,7 @@ fn requests_share_a_budget_of_memory() {
             let mut client = connect(&place);
             client.read(Start::Oldest, End::Now, "", "").unwrap();
             let mut query = Vec::new();
-            Request::Query { topic: "none", filter: &filter }.encode(&mut query);
+            Request::Query { topic: "none", filter: &filter }.encode(&mut query).unwrap();
             for _ in 0..63 {
                 client.stream().send(&query, None).unwrap();
             }
@@ -225,7 +225,7 @@ fn silent_connections_lock_nobody_out() {
     assert!(handshakes() <= 256);
     let mut remote = TcpStream::connect(&tcp).unwrap();
     let mut hello = Vec::new();
-    Request::Hello { version: 1, token: b"secret" }.encode(&mut hello);
+    Request::Hello { version: 1, token: b"secret" }.encode(&mut hello).unwrap();
     remote.write_all(&hello).unwrap();
     let mut welcome = [0; 5];
     remote.read_exact(&mut welcome).unwrap();

@@ -117,7 +117,7 @@ fn say(socket: &Path, bytes: &[u8]) -> Option<ErrorCode> {
 
 fn frame(request: &Request<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    request.encode(&mut bytes);
+    request.encode(&mut bytes).unwrap();
     bytes
 }
 

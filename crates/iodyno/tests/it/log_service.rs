@@ -54,6 +54,15 @@ fn what_is_published_by_commands_is_read_by_commands() {
     let mut filtered = place.command(&format!("log replay {at} --bodies --topic orders --filter"));
     let filtered = filtered.arg("/price > 15").output().unwrap();
     assert_eq!(String::from_utf8(filtered.stdout).unwrap(), "{\"price\": 20}\n{\"price\": 30}\n");
+    // Nothing is cut to a length that fits.
+    for (flag, bytes, field) in
+        [("topic", 256, "topic"), ("key", 65_536, "key"), ("name", 256, "publisher's name")]
+    {
+        let limit = if bytes == 256 { 255 } else { 65_535 };
+        let words = format!("log publish {at} --{flag} {} body", "x".repeat(bytes));
+        let message = format!("the {field} has {bytes} bytes, but the limit is {limit}");
+        place.iodyno(&words).fails(2, &[&message]);
+    }
     for from in [at, "--on a.log"] {
         let wrong = place.iodyno(&format!("log replay {from} --filter (("));
         wrong.fails(2, &["error: the filter ends", "filter:1:3"]);

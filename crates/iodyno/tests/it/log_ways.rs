@@ -59,7 +59,7 @@ fn hold(rng: &mut Generator) {
 }
 
 fn put(request: &Request<'_>, to: &mut Vec<u8>) {
-    request.encode(to);
+    request.encode(to).unwrap();
 }
 
 fn encoded(requests: &[Request<'_>]) -> Vec<u8> {

@@ -247,6 +247,10 @@ fn a_delay_is_added_to_operations_of_its_kind() {
     assert!(number(&write["latency_mean_ns"]) < 1e6, "{write}");
     assert!(server.fault("clear").contains("no fault"));
     assert_eq!(server.status()["volumes"][0]["delay_ns"], serde_json::json!({}));
+    // `0ms` ends the delays at the interface, too.
+    server.fault("delay 1ms reads next 50");
+    assert_eq!(server.fault("delay 0ms reads"), "volume 0: reads are not delayed\n");
+    assert_eq!(server.status()["volumes"][0]["interface_faults"], serde_json::json!([]));
     let more_ns = mean_ns(&usual, &slow) - mean_ns(&start, &usual);
     assert!((0.98e6..1.02e6).contains(&more_ns), "{more_ns}");
     assert!(took >= Duration::from_millis(100), "{took:?}");
@@ -431,10 +435,24 @@ fn a_volume_becomes_full_and_is_resized() {
     server.fault("full");
     assert_eq!(server.status()["volumes"][0]["full"], true);
     assert_eq!((write(0, 3), write(MIB, 4), write(4096, 4)), (None, ENOSPC, ENOSPC));
+    // Zeros need space only if the client wants them allocated.
+    let mut zeros = server.client();
+    let mut zero = |offset_bytes, flags| {
+        let result = zeros.command(Kind::WriteZeroes, flags, offset_bytes, 8192);
+        result.err().map(|e| e.raw_os_error().unwrap())
+    };
+    assert_eq!((zero(2 * MIB, CmdFlags::NONE), zero(2 * MIB, CmdFlags::NO_HOLE)), (None, ENOSPC));
+    assert_eq!(zero(0, CmdFlags::NO_HOLE), None);
     assert_eq!(whole(&server.status()["volumes"][0]["operations"]["write"]["errors"]), 2);
     assert!(place.iodyno("status --control ctl.sock").succeeds().stdout.contains("full: writes"));
     server.fault("clear");
-    assert_eq!(write(MIB, 5), None);
+    assert_eq!((write(0, 3), write(MIB, 5)), (None, None));
+    assert_eq!(zero(2 * MIB, CmdFlags::NO_HOLE), None);
+    let map = judge(&place, "nbdinfo", &["--map", URI]);
+    assert!(
+        map.lines().any(|line| line.split_whitespace().take(3).eq(["2097152", "8192", "0"])),
+        "{map}"
+    );
 
     let size = || judge(&place, "nbdinfo", &["--size", URI]).trim().to_owned();
     assert_eq!(size(), SIZE.to_string());

@@ -243,6 +243,9 @@ pub fn described(fault: &InterfaceFault) -> String {
         Action::Stale => {
             ("reads", "return the old data of ranges overwritten since the command".to_owned())
         }
+        Action::Delay { by_ns: 0 } => {
+            return format!("{} are not delayed", word.unwrap_or("operations"));
+        }
         Action::Delay { by_ns } => ("operations", format!("end {} later", time(by_ns))),
         Action::Hang { for_ns: None } => ("operations", "get no reply".to_owned()),
         Action::Hang { for_ns: Some(ns) } => (

@@ -230,6 +230,12 @@ impl Session for Client {
                 let op = op(OpKind::Write, offset_bytes, len_bytes);
                 self.start(&op, Payload::Write(bytes), Reply::Done(io.later()));
             }
+            // The client asks for allocated zeros, as a write leaves them.
+            Kind::WriteZeroes if command.flags.has(CmdFlags::NO_HOLE) => {
+                let zeros = vec![0; len_bytes as usize];
+                let op = op(OpKind::Write, offset_bytes, len_bytes);
+                self.start(&op, Payload::Write(&zeros), Reply::Done(io.later()));
+            }
             Kind::Trim | Kind::WriteZeroes => {
                 let kind =
                     if command.kind == Kind::Trim { OpKind::Trim } else { OpKind::WriteZeroes };
@@ -248,6 +254,7 @@ pub fn operation(command: &Command) -> Option<Op> {
         Kind::Read => OpKind::Read,
         Kind::Write => OpKind::Write,
         Kind::Trim => OpKind::Trim,
+        Kind::WriteZeroes if command.flags.has(CmdFlags::NO_HOLE) => OpKind::Write,
         Kind::WriteZeroes => OpKind::WriteZeroes,
         Kind::BlockStatus | Kind::Cache | Kind::Disc => return None,
     };

@@ -168,6 +168,8 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         key: &[u8],
         body: &[u8],
     ) -> Result<Option<u64>, ClientError> {
+        let sequence = self.next_sequence;
+        Request::Publish(Published { sequence, kind, topic, key, body }).check()?;
         let bytes = topic.len() + key.len() + body.len();
         let welcome = self.connection.as_ref().and_then(Connection::welcome);
         if let Some(bytes_max) = welcome.map(|welcome| welcome.message_bytes_max as usize)
@@ -185,7 +187,6 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
             self.flush()?;
             self.wait_persisted()?;
         }
-        let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.held_bytes += bytes;
         let (topic, key, body) = (topic.into(), key.into(), body.into());

@@ -138,8 +138,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Encoder that appends fields to a frame. Text too long for its length field is truncated at a character
-/// boundary.
+/// Encoder that appends fields to a frame. Bytes or text too long for a length field are truncated, a text at a
+/// character boundary: only the texts of errors may be.
 pub(super) trait Put {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);

@@ -2,7 +2,8 @@
 
 use super::fields::{Fields, Malformed, Put as _};
 use super::{MAGIC, NAME_BYTES_MAX, put_frame};
-use crate::message::MessageKind;
+use crate::message::{KEY_BYTES_MAX, MessageKind, TOPIC_BYTES_MAX};
+use thiserror::Error;
 
 const HELLO: u8 = 1;
 const OPEN_PUBLISHER: u8 = 2;
@@ -90,9 +91,48 @@ pub enum End {
     Message(u64),
 }
 
+/// A field of a request that is too long for the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the {field} has {bytes} bytes, but the limit is {bytes_max}")]
+pub struct TooLong {
+    /// Field of the request, in words.
+    pub field: &'static str,
+    /// Length of the field, bytes.
+    pub bytes: usize,
+    /// Maximum length of the field, bytes.
+    pub bytes_max: usize,
+}
+
 impl<'a> Request<'a> {
+    /// Checks that all fields fit into a frame.
+    ///
+    /// # Errors
+    /// A field is too long.
+    pub fn check(&self) -> Result<(), TooLong> {
+        let fits = |field: &'static str, bytes: usize, bytes_max: usize| {
+            if bytes > bytes_max { Err(TooLong { field, bytes, bytes_max }) } else { Ok(()) }
+        };
+        match *self {
+            Self::Hello { token, .. } => fits("token", token.len(), u16::MAX.into()),
+            Self::OpenPublisher { name } => fits("publisher's name", name.len(), NAME_BYTES_MAX),
+            Self::Publish(Published { topic, key, .. }) => {
+                fits("topic", topic.len(), TOPIC_BYTES_MAX)?;
+                fits("key", key.len(), KEY_BYTES_MAX)
+            }
+            Self::Read { topic, filter, .. } | Self::Query { topic, filter } => {
+                fits("topic", topic.len(), TOPIC_BYTES_MAX)?;
+                fits("filter", filter.len(), u16::MAX.into())
+            }
+            Self::Status => Ok(()),
+        }
+    }
+
     /// Appends the encoded request to `out`, as a frame.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A field is too long: nothing is appended.
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), TooLong> {
+        self.check()?;
         match *self {
             Self::Hello { version, token } => put_frame(out, HELLO, |out| {
                 out.extend_from_slice(&MAGIC);
@@ -134,6 +174,7 @@ impl<'a> Request<'a> {
             }),
             Self::Status => put_frame(out, STATUS, |_| {}),
         }
+        Ok(())
     }
 
     /// Decodes a frame, given its type and its fields, as a request.
