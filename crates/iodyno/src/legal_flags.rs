@@ -202,6 +202,45 @@ mod tests {
         (has_effect != works.contains(letter)).then(|| format!("{work} {words}: {has_effect}"))
     }
 
+    /// clap does not ask for the flag that another one requires if something conflicts with it. The flag would then be
+    /// ignored, so it must conflict with the same flags.
+    fn ignored_flags(command: &clap::Command, found: &mut Vec<String>) {
+        let conflicts = |a: &clap::Arg, b: &clap::Arg| {
+            let of = |a: &clap::Arg, b: &clap::Arg| {
+                command.get_arg_conflicts_with(a).iter().any(|other| other.get_id() == b.get_id())
+            };
+            of(a, b) || of(b, a)
+        };
+        for flag in command.get_arguments() {
+            // The list of required flags is not public.
+            let shown = format!("{flag:?}");
+            let (_, requires) = shown.split_once(", requires: [").unwrap();
+            let (requires, _) = requires.split_once(']').unwrap();
+            for id in requires.split('"').skip(1).step_by(2) {
+                let needed = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+                for other in command.get_arguments().filter(|other| conflicts(needed, other)) {
+                    if !conflicts(flag, other) && flag.get_id() != other.get_id() {
+                        let ids = [flag, needed, other].map(|arg| arg.get_id().as_str());
+                        found.push(format!("{}: {}", command.get_name(), ids.join(", ")));
+                    }
+                }
+            }
+        }
+        command.get_subcommands().for_each(|command| ignored_flags(command, found));
+    }
+
+    #[test]
+    fn no_flag_is_ignored_because_the_one_that_it_needs_is_refused() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut found = Vec::new();
+        ignored_flags(&cli, &mut found);
+        assert_eq!(
+            found, [""; 0],
+            "a flag, the one that it requires, and one in conflict with that"
+        );
+    }
+
     /// Every flag is in the table. It is refused for the kinds of work that its row excludes, and changes the
     /// requested run for all others.
     #[test]

@@ -28,6 +28,17 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
+/// The items in their order, without those that an earlier one equals.
+fn once_each<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for item in items {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+    }
+    all
+}
+
 pub(crate) fn command(
     flags: &Size,
     notebook: Option<&Path>,
@@ -35,9 +46,9 @@ pub(crate) fn command(
     style: Style,
 ) -> Result<ExitCode, Failure> {
     let choice = Choice {
-        hosts: flags.adapter.clone(),
-        devices: flags.device.clone(),
-        levels: flags.raid.iter().filter_map(|level| of_word(level)).collect(),
+        hosts: once_each(flags.adapter.iter().cloned()),
+        devices: once_each(flags.device.iter().cloned()),
+        levels: once_each(flags.raid.iter().filter_map(|level| of_word(level))),
         width: flags.width,
     };
     let program = std::iter::once("iodyno".to_owned());

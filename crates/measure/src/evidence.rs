@@ -245,12 +245,12 @@ pub struct StoreLevel {
     pub end_bytes: u64,
     /// Capacity, bytes. At this fill level, the buffer or cache blocks new data or evicts old data.
     pub capacity_bytes: u64,
-    /// Bytes that entered the buffer or cache during the window.
+    /// Bytes that entered the buffer or cache during the window; burst credits that operations took.
     pub taken_bytes: u64,
     /// Dirty bytes at the start of the window that could be written out in any order; 0 if the order is fixed.
     pub choice_bytes: u64,
     /// Whether the fill level rose in every eighth of the window, or fell in every eighth. For burst credits, only a
-    /// fall counts.
+    /// fall counts, and one by at least a tenth of the credits taken counts in any case.
     pub one_way: bool,
 }
 

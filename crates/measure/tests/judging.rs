@@ -3,7 +3,7 @@
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
     Busy, Cell, Conditions, Coverage, Ended, ErrorKind, Finding, Histogram, Interval, IoLimit,
-    Level, Place, Reached, RunDelay, Storage, StoreLevel, Verification, WarmUp,
+    Level, Place, Reached, Role, RunDelay, Storage, StoreLevel, Verification, WarmUp,
 };
 use iodyno_units::OpKind;
 
@@ -584,7 +584,7 @@ fn emulated_transients_are_warned_of() {
     let used_up = StoreLevel { end_bytes: 0, ..credits.clone() };
     let text = said(&cell(used_up), "TRANSIENT").unwrap();
     assert!(text.contains("ran out during the window") && text.contains("2 s longer"), "{text}");
-    let accrue = StoreLevel { one_way: false, ..credits };
+    let accrue = StoreLevel { one_way: false, ..credits.clone() };
     assert_eq!(said(&cell(accrue), "TRANSIENT"), None);
     for at_rest in [level(48, 48, false), level(48, 60, false), level(100_000, 100_000, true)] {
         assert_eq!(said(&cell(at_rest), "TRANSIENT"), None);
@@ -603,6 +603,12 @@ fn emulated_transients_are_warned_of() {
     let mut of_method = cell(level(48, 86, true));
     of_method.key.place = Some(Place::default());
     assert_eq!(said(&of_method, "TRANSIENT"), None);
+    // Credits spoil each of its figures.
+    let mut bursting = cell(credits.clone());
+    bursting.key.place = Some(Place::default());
+    assert!(said(&bursting, "TRANSIENT").is_some());
+    bursting.key.place.as_mut().unwrap().role = Role::Prepare;
+    assert_eq!(said(&bursting, "TRANSIENT"), None);
     let unsteady = Some("SLC cache".to_owned());
     of_method.evidence.warm_up =
         Some(WarmUp { took_ns: 5_000_000_000, unsteady, net_share: Some(0.25) });

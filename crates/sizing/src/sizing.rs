@@ -8,7 +8,7 @@ use crate::lab::{Lab, device_iops, together};
 use crate::price::Prices;
 use crate::row::{Highest, Life, Missed, Row, Trial};
 use crate::search::{Bounds, Count, Found, fewest};
-use crate::simulate::{Effort, How, Measured, WORKS_AHEAD};
+use crate::simulate::{Condition, Effort, How, Measured, WORKS_AHEAD};
 use crate::textbook::Textbook;
 use iodyno_emulate::spec::Kind;
 use iodyno_raid::Level;
@@ -217,7 +217,16 @@ fn confirmed(
     }
     let mut asked = asked.expect("the first loop ends with one");
     let arrays_by_rate = count.units * count.arrays;
-    let mut life = life(of, demand, &asked, arrays_by_rate);
+    // Devices wear out in the whole system; a loss is an exception.
+    let lives = |count: Count, asked: &Measured| {
+        if lab.base() == Condition::Whole {
+            return Ok(life(of, demand, asked, arrays_by_rate));
+        }
+        let how = How { effort: Effort::Confirm, condition: Condition::Whole };
+        let whole = lab.cell(of, count, demand.rate_iops / f64::from(count.units), how)?;
+        Ok::<_, RunError>(life(of, demand, &whole, arrays_by_rate))
+    };
+    let mut life = lives(count, &asked)?;
     if let Some(short) = life.filter(|life| life.years < life.asked_years) {
         // With more devices, each takes fewer writes.
         let needed = f64::from(arrays_by_rate) * short.asked_years / short.years.max(1e-9);
@@ -225,7 +234,7 @@ fn confirmed(
         let units = needed.div_ceil(of.arrays_max).max(count.units);
         count = Count { units, arrays: needed.div_ceil(units) };
         (asked, _) = tried(count)?;
-        life = self::life(of, demand, &asked, arrays_by_rate);
+        life = lives(count, &asked)?;
     }
     let devices = f64::from(count.units * count.arrays * of.members);
     (row.count, row.asked, row.fewer, row.life) = (count, asked, fewer, life);

@@ -274,6 +274,8 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     } else if textbook.devices > ours {
         "too many: the formula charges the reads that precede a write at the mean cost of the mix"
             .to_owned()
+    } else if row.life.is_some_and(|life| all_arrays > u64::from(life.arrays_by_rate)) {
+        "too few: the formula ignores the life of the flash, which requires more here".to_owned()
     } else if of_devices {
         "too few: the formula loads devices to 100 %, where queues grow without limit".to_owned()
     } else {

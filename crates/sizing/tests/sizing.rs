@@ -14,6 +14,7 @@ use iodyno_sizing::{
 };
 use iodyno_study::{Options, load, run};
 use iodyno_units::OpKind;
+use iodyno_workload::Spec;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -250,7 +251,25 @@ fn flash_must_last() {
     assert!(life(&rated).years >= 5.0 && life(&rated).arrays_by_rate == 1);
     let text = terminal::show(&rated, STYLE).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("the rate alone needs 2 devices, the others extend the life"), "{text}");
+    assert!(text.contains("the formula ignores the life of the flash"), "{text}");
     is_valid(&json::document(&rated));
+    // The devices wear out in the whole system, even if it must also bear the loss of one.
+    let bears =
+        Demand { survive: Some(Loss::Device), ..demand("random-write", 20_000.0, 2_000_000) };
+    let bears = sized(bears, &choice, None);
+    assert_eq!(bears.rows[0].devices(&bears.candidates), 4);
+    assert!((life(&bears).years / life(&rated).years - 1.0).abs() < 0.02, "{:?}", life(&bears));
+}
+
+/// Limits of the workload itself are not those of the demand.
+#[test]
+fn a_workload_of_few_operations_is_sized() {
+    let spec =
+        "schema = 1\nmix = { read = 100 }\ndepth = 32\n[limits]\nops = 50\nbytes = \"1MiB\"\n";
+    let spec = Spec::from_toml(spec).unwrap();
+    let choice = choice(&["workstation"], &["nvme-tlc-3840g"], &[Level::Raid10]);
+    let sizing = sized(Demand::new("few".to_owned(), spec, 1000.0, 5_000_000), &choice, None);
+    assert_eq!(sizing.rows[0].devices(&sizing.candidates), 2);
 }
 
 /// The loss of a component requires more devices. Limits on writes alone and on a higher percentile are met.

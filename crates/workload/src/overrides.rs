@@ -202,6 +202,15 @@ impl Spec {
         self.checked()
     }
 
+    /// Sets the lengths of the ramp and of the window, and removes all other limits.
+    ///
+    /// # Errors
+    /// The rule that the workload then violates.
+    pub fn with_time_alone(mut self, ramp_ns: u64, time_ns: u64) -> Result<Self, String> {
+        self.limits = Limits { time_ns: Some(time_ns), ramp_ns, ..Limits::UNLIMITED };
+        self.checked()
+    }
+
     /// Removes the time limit, so that a limit of operations, bytes or passes ends the workload.
     ///
     /// # Errors

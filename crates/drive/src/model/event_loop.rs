@@ -10,7 +10,7 @@ use super::done;
 use super::due_queue::{DueQueue, NEVER};
 use super::fork::{Begun, Forking};
 use super::settle::{Settled, Settling};
-use super::warm_up::{Levels, WarmUp, Warmed};
+use super::warm_up::{Fill, Levels, WarmUp, Warmed};
 use super::worker::Worker;
 use crate::early_end::EarlyEnd;
 use crate::gather::{Gathering, TICK};
@@ -19,7 +19,7 @@ use crate::recorder::{IntervalMessage, Recorder, Run};
 use crate::worker::{Control, failure_of, note_failure};
 use crate::worker_threads::Done;
 use iodyno_emulate::usage::Snapshot;
-use iodyno_emulate::{Completion, Machine, Store};
+use iodyno_emulate::{Completion, Machine};
 use iodyno_measure::Ended;
 use iodyno_units::{IoError, Op};
 use iodyno_workload::{Outcome, Source};
@@ -39,7 +39,7 @@ pub(super) struct Used {
     pub(super) by_interval: Vec<Snapshot>,
     /// For every buffer or cache of the machine: its fill level at the start and at the end of the window, and whether
     /// the level only rose or only fell in between.
-    pub(super) stores: Vec<(Store, Store, bool)>,
+    pub(super) stores: Vec<Fill>,
 }
 
 /// Simulates one cell by processing its events in order of time.

@@ -21,12 +21,12 @@ pub struct Length {
 }
 
 impl Length {
-    /// Sets the lengths of a workload's ramp and window. Its other limits do not change.
+    /// Sets the lengths of a workload's ramp and window. They replace its own limits.
     ///
     /// # Errors
     /// The rule that the workload then violates.
     pub fn limit(self, spec: Spec) -> Result<Spec, String> {
-        spec.with_ramp(self.ramp_ns)?.with_time(self.window_ns)
+        spec.with_time_alone(self.ramp_ns, self.window_ns)
     }
 }
 

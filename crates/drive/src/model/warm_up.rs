@@ -319,50 +319,87 @@ impl Levels {
         }
     }
 
-    /// For every buffer and cache, its fill level at the start and at the end of the window, and true if the level
-    /// only rose or only fell. Empty without a window.
-    pub(super) fn of_window(&self) -> Vec<(Store, Store, bool)> {
+    /// For every buffer and cache, its fill level at the start and at the end of the window, and whether the level only
+    /// rose or only fell. Empty without a window.
+    pub(super) fn of_window(&self) -> Vec<Fill> {
         let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else {
             return Vec::new();
         };
-        let of_one =
-            |(at, (first, last)): (usize, (&Store, &Store))| (*first, *last, self.goes_one_way(at));
+        let of_one = |(at, (first, last)): (usize, (&Store, &Store))| Fill {
+            first: *first,
+            last: *last,
+            one_way: self.goes_one_way(at),
+        };
         first.iter().zip(last).enumerate().map(of_one).collect()
     }
 
-    /// True if a fill level rose in every eighth of the window, or fell in every eighth. Noise around a constant
-    /// level does so with a probability of 1 in 128.
-    fn goes_one_way(&self, at: usize) -> bool {
+    /// Whether a fill level rose in every eighth of the window, or fell in every eighth. Noise around a constant level
+    /// does so with a probability of 1 in 128. `None` in a window with too few samples.
+    fn goes_one_way(&self, at: usize) -> Option<bool> {
         const PARTS: usize = 8;
         let last = self.samples.len() - 1;
         if last < PARTS {
-            return false;
+            return None;
         }
         let held = |part: usize| self.samples[part * last / PARTS][at].held_bytes;
         let rises = (0..PARTS).all(|part| held(part + 1) > held(part));
-        rises || (0..PARTS).all(|part| held(part + 1) < held(part))
+        Some(rises || (0..PARTS).all(|part| held(part + 1) < held(part)))
+    }
+}
+
+/// Burst credits count as used up in a window if the net loss is at least this fraction of those that operations took,
+/// even if they ran out early in the window, or the window has few samples. Below the base rate, the loss is smaller.
+const NET_LOSS_MIN: f64 = 0.1;
+
+/// Fill level of a buffer, a cache or burst credits at the start and at the end of a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    first: Store,
+    last: Store,
+    /// Whether the level only rose or only fell; `None` if the window has too few samples.
+    one_way: Option<bool>,
+}
+
+impl Fill {
+    fn has_changed(&self) -> bool {
+        self.first.held_bytes != self.last.held_bytes
+    }
+
+    /// Bytes that entered in the window, or the credits that operations took.
+    fn taken_bytes(&self) -> u64 {
+        self.last.passed_bytes.saturating_sub(self.first.passed_bytes)
+    }
+
+    /// Whether the burst credits were being used up. A limit is the same whether its credits are few or many, until
+    /// there are none, so their growth does not matter.
+    fn uses_up_credits(&self) -> bool {
+        let loss = self.first.held_bytes.saturating_sub(self.last.held_bytes);
+        let is_large = loss as f64 >= NET_LOSS_MIN * self.taken_bytes() as f64;
+        loss > 0 && (self.one_way == Some(true) || is_large)
     }
 }
 
 /// Fill levels to report: those of burst credits, and of buffers and caches that affect the workloads. Omits stores
 /// that neither received data nor changed.
-pub(super) fn levels(relevance: &Relevance, stores: &[(Store, Store, bool)]) -> Vec<StoreLevel> {
-    let of_one = |(first, last, one_way): &(Store, Store, bool)| StoreLevel {
-        store: first.name.to_owned(),
-        start_bytes: first.held_bytes,
-        end_bytes: last.held_bytes,
-        capacity_bytes: first.capacity_bytes,
-        taken_bytes: last.passed_bytes.saturating_sub(first.passed_bytes),
+pub(super) fn levels(relevance: &Relevance, fills: &[Fill]) -> Vec<StoreLevel> {
+    let level = |fill: &Fill| StoreLevel {
+        store: fill.first.name.to_owned(),
+        start_bytes: fill.first.held_bytes,
+        end_bytes: fill.last.held_bytes,
+        capacity_bytes: fill.first.capacity_bytes,
+        taken_bytes: fill.taken_bytes(),
         // Sequential writes leave nothing to choose.
-        choice_bytes: if relevance.writes_in_order { 0 } else { first.choice_bytes },
-        // A limit is the same whether its credits are few or many, until there are none.
-        one_way: *one_way && (first.keeps != Keeps::Credits || last.held_bytes < first.held_bytes),
+        choice_bytes: if relevance.writes_in_order { 0 } else { fill.first.choice_bytes },
+        one_way: match fill.first.keeps {
+            Keeps::Credits => fill.uses_up_credits(),
+            _ => fill.one_way.unwrap_or(false),
+        },
     };
-    let is_used =
-        |level: &StoreLevel| level.taken_bytes > 0 || level.start_bytes != level.end_bytes;
-    let relevant =
-        stores.iter().filter(|store| store.0.keeps == Keeps::Credits || relevance.has(&store.0));
-    relevant.map(of_one).filter(is_used).collect()
+    let is_reported = |fill: &&Fill| match fill.first.keeps {
+        Keeps::Credits => fill.has_changed(),
+        _ => relevance.has(&fill.first) && (fill.has_changed() || fill.taken_bytes() > 0),
+    };
+    fills.iter().filter(is_reported).map(level).collect()
 }
 
 /// Records the warm-up's result and the fill levels of buffers and caches as evidence in a cell.

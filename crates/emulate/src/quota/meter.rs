@@ -88,6 +88,8 @@ pub(super) struct Meter {
     is_shared: bool,
     /// Maximum number of credits; `None` for a limit without credits.
     credits_max: Option<u64>,
+    /// Units that operations have taken so far.
+    taken: u64,
     /// The limit's token buckets. Without credits: one for the rate. With credits: one for the credits, which gains
     /// the rate, and one for the burst rate.
     pub(super) gauges: Vec<Gauge>,
@@ -142,6 +144,7 @@ impl Meter {
             last: None,
             is_shared,
             credits_max,
+            taken: 0,
             gauges,
         }
     }
@@ -212,7 +215,7 @@ impl Meter {
             keeps: Keeps::Credits,
             held_bytes,
             capacity_bytes: most,
-            passed_bytes: 0,
+            passed_bytes: self.taken,
             choice_bytes: 0,
         })
     }
@@ -231,6 +234,7 @@ impl Meter {
             return;
         }
         let cost = self.cost(op);
+        self.taken += cost;
         for gauge in &mut self.gauges {
             gauge.bucket.take(cost);
         }

@@ -52,7 +52,8 @@ pub struct Crashtest {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["device", "shell", "fail_sync"])]
     pub guest: Option<PathBuf>,
     /// Choose where the program and the checkers run, and what is recorded
-    #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"))]
+    #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"),
+        conflicts_with_all = ["device", "shell", "fail_sync"])]
     pub on: CrashtestOn,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     ///
@@ -88,10 +89,11 @@ pub struct Crashtest {
     ///
     /// As on Linux, the data are then no longer dirty: a later fsync succeeds without writing them. The
     /// program's exit status is ignored.
-    #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "device", "state", "shell"],
+        value_parser = clap::value_parser!(u64).range(1..))]
     pub fail_sync: Option<u64>,
     /// Write the recorded run to this file, which --from explores without running the program again
-    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "device", "state", "shell"])]
     pub record: Option<PathBuf>,
     /// Explore the run that --record wrote, or the log of a block device, without running a program
     ///
@@ -104,13 +106,15 @@ pub struct Crashtest {
     ///
     /// The writes are issued one after another. A device with a protected write buffer keeps all acknowledged writes; one
     /// with a volatile buffer loses the dirty data in it.
-    #[arg(long, value_name = "DEVICE", requires = "from", conflicts_with_all = ["rules", "again"], value_parser = super::emulated)]
+    #[arg(long, value_name = "DEVICE", requires = "from",
+        conflicts_with_all = ["rules", "again", "command"], value_parser = super::emulated)]
     pub device: Option<TargetName>,
     /// With --from, check only this state, by the name that the earlier result printed
-    #[arg(long, value_name = "STATE", requires = "from", conflicts_with_all = ["class", "again"])]
+    #[arg(long, value_name = "STATE", requires = "from",
+        conflicts_with_all = ["class", "again", "command"])]
     pub state: Option<String>,
     /// With --state, start a shell in the folder that holds the state
-    #[arg(long, requires = "state", conflicts_with = "check")]
+    #[arg(long, requires = "state", conflicts_with_all = ["check", "class", "again", "json", "command"])]
     pub shell: bool,
     /// Print one JSON document on standard output, and nothing else there
     #[arg(long, conflicts_with = "state")]

@@ -242,7 +242,7 @@ pub struct LogRead {
 #[derive(Debug, Args)]
 pub struct LogReplay {
     /// Read the log on this target directly, without a server
-    #[arg(long, value_name = "TARGET", value_parser = target, conflicts_with_all = ["at", "token_file", "tls"])]
+    #[arg(long, value_name = "TARGET", value_parser = target, conflicts_with_all = ["at", "token_file", "tls", "tls_name", "insist_on_plain"])]
     pub on: Option<TargetName>,
     /// Selection of the messages to print.
     #[command(flatten)]

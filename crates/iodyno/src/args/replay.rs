@@ -112,7 +112,12 @@ const WITHOUT_TARGET: [&str; 13] = [
 ];
 
 fn needs_target(arg: Arg) -> Arg {
-    if WITHOUT_TARGET.contains(&arg.get_id().as_str()) { arg } else { arg.requires("on") }
+    if WITHOUT_TARGET.contains(&arg.get_id().as_str()) {
+        arg
+    } else {
+        // Without a conflict of its own, a flag that requires another one is ignored beside what conflicts with that.
+        arg.requires("on").conflicts_with("summary")
+    }
 }
 
 #[derive(Debug, Args)]

@@ -124,7 +124,7 @@ pub struct Run {
     #[arg(long, value_name = "RATE", help_heading = "Workload")]
     pub rate: Option<OfferedRate>,
     /// With --rate, issue operations at equal intervals [default: at random, as a Poisson process]
-    #[arg(long, requires = "rate", help_heading = "Workload")]
+    #[arg(long, requires = "rate", conflicts_with = "find_rate", help_heading = "Workload")]
     pub constant: bool,
     /// Use only this part of each target, such as `0%..50%`, or `8GiB` for the first 8 GiB
     #[arg(long, value_name = "RANGE", help_heading = "Workload")]
@@ -142,7 +142,7 @@ pub struct Run {
     /// Measures each workload alone first, then all together, with separate workers and results. Changes to
     /// WORKLOAD (threads, depth, block, read, rate) follow its name, such as `seq-write,depth=4,rate=100MB/s`.
     /// Flags such as --depth change the first workload only.
-    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["vary", "ops", "bytes"],
+    #[arg(long, value_name = "WORKLOAD", conflicts_with_all = ["vary", "order", "ceiling", "ops", "bytes"],
         help_heading = "Workload")]
     pub with: Vec<Neighbour>,
     /// Choose the data that writes carry [default: the workload's, or incompressible]
@@ -158,7 +158,13 @@ pub struct Run {
     #[arg(long, value_name = "AXIS=VALUES", help_heading = "Method")]
     pub vary: Vec<String>,
     /// With --vary, order the cells: given, random (by --seed) or abba (forward, then back) [default: given]
-    #[arg(long, value_name = "ORDER", requires = "vary", help_heading = "Method")]
+    #[arg(
+        long,
+        value_name = "ORDER",
+        requires = "vary",
+        conflicts_with = "find_rate",
+        help_heading = "Method"
+    )]
     pub order: Option<Order>,
     /// Search for the highest rate that meets a latency limit, such as 'p99<1ms' or 'read.p99.9<2ms'
     ///
@@ -170,7 +176,13 @@ pub struct Run {
     /// With --vary, report the best point within this latency limit, such as `p99=1ms`; if repeated, all limits apply
     ///
     /// The best point has the fewest outstanding I/Os among those that reach 98 % of the highest IOPS within the limits.
-    #[arg(long, value_name = "OF=TIME", requires = "vary", help_heading = "Method")]
+    #[arg(
+        long,
+        value_name = "OF=TIME",
+        requires = "vary",
+        conflicts_with = "find_rate",
+        help_heading = "Method"
+    )]
     pub ceiling: Vec<String>,
     /// Choose one of the method's settings, such as `enterprise` or `client` [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Method")]

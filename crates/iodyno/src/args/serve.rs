@@ -54,7 +54,7 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", conflicts_with = "backing")]
     pub image: Vec<String>,
     /// With --image, write changes into the image file
-    #[arg(long, requires = "image", conflicts_with_all = ["size", "memory"])]
+    #[arg(long, requires = "image", conflicts_with_all = ["size", "memory", "backing"])]
     pub write_image: bool,
     /// Set the size of each volume [default: the size of the image, or of the device]
     ///

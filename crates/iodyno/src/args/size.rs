@@ -15,6 +15,10 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno size --cloud aws --price prices.toml --workload oltp1 --rate 6k/s --p99 5ms --capacity 500GiB
   iodyno size --saturate 57ce-gen3 --device ssd-gen3-emlc      find how many SSDs a pair of adapters can drive";
 
+/// Flags that have no effect with --cloud, and so none with a flag that requires it.
+const NOT_OF_A_CLOUD: [&str; 8] =
+    ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"];
+
 #[derive(Debug, Args)]
 pub struct Size {
     /// Meet the demand of this workload: a name in the catalog, or a file
@@ -39,26 +43,26 @@ pub struct Size {
     pub log_rate: Option<f64>,
     /// With --log-rate, set the size of a message in the log
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1KiB", requires = "log_rate",
-        conflicts_with_all = ["workload", "like", "saturate"])]
+        conflicts_with_all = ["workload", "like", "rate", "saturate"])]
     pub message: u64,
     /// With --log-rate, set the size of a chunk; each write stores a chunk with as many messages as fit
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64KiB", requires = "log_rate",
-        conflicts_with_all = ["workload", "like", "saturate"])]
+        conflicts_with_all = ["workload", "like", "rate", "saturate"])]
     pub chunk: u64,
     /// With --log-rate, add readers that replay this many messages per second in total, such as `4M/s`
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "log_rate",
-        conflicts_with_all = ["workload", "like", "saturate", "read_share"])]
+        conflicts_with_all = ["workload", "like", "rate", "saturate", "read_share"])]
     pub replay_rate: Option<f64>,
     /// With --log-rate, add readers whose chunk reads are this share of all reads and writes, such as `80%`
     #[arg(long, value_name = "SHARE", value_parser = read_share, requires = "log_rate",
-        conflicts_with_all = ["workload", "like", "saturate"])]
+        conflicts_with_all = ["workload", "like", "rate", "saturate"])]
     pub read_share: Option<f64>,
     /// With --log-rate, limit the unpersisted messages of all publishers together, in bytes, such as `256MiB`
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "log_rate",
-        conflicts_with_all = ["workload", "like", "saturate", "backlog"])]
+        conflicts_with_all = ["workload", "like", "rate", "saturate", "backlog"])]
     pub backlog_bytes: Option<u64>,
     /// With --log-rate, limit the number of unpersisted messages of all publishers together
-    #[arg(long, value_name = "MESSAGES", requires = "log_rate", conflicts_with_all = ["workload", "like", "saturate"],
+    #[arg(long, value_name = "MESSAGES", requires = "log_rate", conflicts_with_all = ["workload", "like", "rate", "saturate"],
         value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub backlog: Option<u64>,
     /// Require the 99th percentile of the response time to be at most this, such as `2ms`; from 1us to 5s
@@ -121,17 +125,18 @@ pub struct Size {
     ///
     /// `iodyno catalog cloud-2026-11 > prices.toml` makes an example of a price file to edit. Classes without a price are left out. Several equal volumes are striped where that is cheaper. A volume that meets the demand by burst credits alone does not count.
     #[arg(long, value_name = "PROVIDER", value_parser = CLOUDS,
-        conflicts_with_all = ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"])]
+        conflicts_with_all = NOT_OF_A_CLOUD)]
     pub cloud: Option<String>,
     /// With --cloud, stripe at most this many volumes, 1 to 64
     #[arg(long, value_name = "N", default_value_t = VOLUMES_MAX, requires = "cloud",
+        conflicts_with_all = NOT_OF_A_CLOUD,
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub volumes: u32,
     /// With --cloud, attach the volumes to an instance of this type and apply its limits
     ///
     /// SYSTEM is a name in the catalog or the path of a file. Default: the cheapest sufficient one of the price file's
     /// `[[instances]]`; if it has none, only the volumes' own limits apply.
-    #[arg(long, value_name = "SYSTEM", requires = "cloud")]
+    #[arg(long, value_name = "SYSTEM", requires = "cloud", conflicts_with_all = NOT_OF_A_CLOUD)]
     pub instance: Option<String>,
     /// Find how many devices this system's adapters can drive at full speed; requires --device
     ///

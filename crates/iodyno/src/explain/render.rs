@@ -209,6 +209,9 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     let rate = |iops: f64| rate(cell, iops, iops * per_io);
     let sentence = cell.limit.sentence(&rate, &human::time_ns);
     page.labelled("limit", 10, &sentence);
+    if let Some(transient) = &cell.transient {
+        page.labelled("transient", 10, &format!("{transient} (of `iodyno run`)"));
+    }
     if let Some(counts) = cell.counts.filter(|c| c.programs + c.erases > 0) {
         let words = if counts.host_pages > 0 {
             let host = counts.host_pages as f64;
@@ -263,10 +266,15 @@ fn phases(page: &mut Lines, cell: &ExplainedCell, kind: &KindAccount) {
         rate_of_kind(cell, &kind.summary)
     ));
     let mean_ns = kind.mean_ns().unwrap_or(0.0);
-    let beyond_ns = (kind.beyond_ns > 0.01 * mean_ns).then_some(kind.beyond_ns);
+    let beyond = if cell.below.is_empty() {
+        "outside the phases, such as waking the worker"
+    } else {
+        "outside the phases, such as other stripes"
+    };
+    let beyond = (kind.beyond_ns > 0.01 * mean_ns).then_some((beyond, kind.beyond_ns));
     let whole_ns =
         if kind.pages.is_some() { kind.phases_ns() } else { mean_ns.max(kind.phases_ns()) };
-    phase_rows(page, &kind.phases, kind.pages, beyond_ns, whole_ns);
+    phase_rows(page, &kind.phases, kind.pages, beyond, whole_ns);
 }
 
 /// Adds a row per phase, and a row for time outside all phases.
@@ -274,13 +282,13 @@ fn phase_rows(
     page: &mut Lines,
     phases: &[PhaseAccount],
     mut pages: Option<f64>,
-    beyond_ns: Option<f64>,
+    beyond: Option<(&str, f64)>,
     whole_ns: f64,
 ) {
     let style = page.style();
     let mut rows: Vec<(&str, f64, bool)> =
         phases.iter().map(|p| (p.name, p.mean_ns, p.of_page)).collect();
-    rows.extend(beyond_ns.map(|ns| ("outside the phases, such as waking the worker", ns, false)));
+    rows.extend(beyond.map(|(name, ns)| (name, ns, false)));
     let names = rows.iter().map(|r| width(r.0)).max().unwrap_or(0);
     for (name, ns, of_page) in rows {
         if of_page && let Some(pages) = pages.take() {

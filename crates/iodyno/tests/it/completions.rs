@@ -47,10 +47,10 @@ fn bash_completes_values() {
     // Runs come before flags.
     let runs = bash(&place, "iodyno show ");
     assert!(runs[..2] == ["last", "before"] && runs[2].len() == 10, "{runs:?}");
-    assert_eq!(bash(&place, "iodyno compare before l"), ["last"]);
-    assert_eq!(bash(&place, "iodyno annotate l"), ["last"]);
+    assert_eq!(bash(&place, "iodyno compare before la"), ["last"]);
+    assert_eq!(bash(&place, "iodyno annotate la"), ["last"]);
     assert_eq!(bash(&place, "iodyno annotate ")[..3], runs[..3]);
-    assert_eq!(bash(&place, "iodyno fit --from b"), ["before"]);
+    assert_eq!(bash(&place, "iodyno fit --from bef"), ["before"]);
     // `history` and `ls` take names and workloads; `history` the targets of runs.
     assert_eq!(bash(&place, "iodyno history ")[..2], ["before", "random-read"]);
     assert_eq!(bash(&place, "iodyno ls r"), ["random-read"]);

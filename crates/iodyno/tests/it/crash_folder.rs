@@ -106,7 +106,7 @@ fn a_checker_that_ignores_promises_is_told() {
         ("! test -s $IODYNO_ACKNOWLEDGED || test -s a", script, true, 4),
         // Only a query compares the database with what was printed.
         ("sqlite:a.db", database, false, 0),
-        ("sqlite:a.db:SELECT x FROM t", database, true, 0),
+        ("sqlite:a.db:SELECT x FROM t", database, true, 4),
     ] {
         let output = crashtest(&place, "--quiet --time 5s --record run.jsonl", check, script);
         output.exits(code);

@@ -68,15 +68,29 @@ fn a_group_runs_is_kept_and_shown_again() {
     assert!(place.names().is_empty());
 }
 
-/// A window that uses up burst credits has a warning; one below the base rate, or on a volume without credits, has not.
+/// A window that uses up burst credits has a warning, whether it is long or short, or a cell of a sweep; one below the
+/// base rate, or on a volume without credits, has not.
 #[test]
 fn a_burst_is_not_the_long_run_rate() {
     let place = Place::new();
-    for (on, is_burst) in [("ebs-gp2", true), ("ebs-gp2 --rate 200", false), ("ebs-gp3", false)] {
-        let document = place.document(&format!("run random-read --on model:{on} --time 5s"));
+    for (words, is_burst) in [
+        ("random-read --on model:ebs-gp2 --time 5s", true),
+        ("random-read --on model:ebs-gp2 --time 500ms", true),
+        ("random-read --on model:ebs-gp2?size=100GiB --rate 500 --time 5s", true),
+        // A few operations a second.
+        ("data-warehouse --on model:ebs-st1 --time 20s", true),
+        // Credits run out at the start of the window.
+        ("random-read --on model:ebs-gp2?size=100GiB&credits=5s --time 60s", true),
+        ("random-read --on model:ebs-gp2 --vary depth=32,64 --time 60s", true),
+        ("random-read --on model:ebs-gp2 --rate 200 --time 5s", false),
+        ("random-read --on model:ebs-gp2 --vary rate=100,200 --time 2s", false),
+        ("random-read --on model:ebs-gp2?credits=0s --time 5s", false),
+        ("random-read --on model:ebs-gp3 --vary depth=8,64 --time 5s", false),
+    ] {
+        let document = place.document(&format!("run {words}"));
         let codes = codes(&cells(&document)[0]);
-        assert_eq!(codes.contains(&"TRANSIENT"), is_burst, "{on}: {codes:?}");
-        assert_eq!(codes.contains(&"VALID"), !is_burst, "{on}: {codes:?}");
+        assert_eq!(codes.contains(&"TRANSIENT"), is_burst, "{words}: {codes:?}");
+        assert_eq!(codes.contains(&"VALID"), !is_burst, "{words}: {codes:?}");
     }
 }
 

@@ -338,7 +338,7 @@ fn verifying_jobs_run_side_by_side() {
     place
         .iodyno("run v.fio --on scratch:4MiB")
         .exits(2)
-        .says(&["where the other verifies content"]);
+        .says(&["overwrite content that the other verifies"]);
 }
 
 /// A rate with think time: pauses, and what fell due in them afterwards, as by fio; a rate in a flow leads the others.

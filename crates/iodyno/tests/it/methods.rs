@@ -18,7 +18,7 @@ fn stage<'a>(document: &'a Value, name: &str) -> &'a Value {
 fn a_sweep_by_flags() {
     let place = Place::new();
     let words = format!(
-        "run random-read --on {DEVICE} --vary depth=1,4,16,64 --vary block=4KiB,16KiB --time 50ms --ceiling p99=2ms --json -q"
+        "run random-read --on {DEVICE} --vary depth=1,4,16,64 --vary block=4KiB,16KiB --time 50ms --json -q"
     );
     let output = place.iodyno(&words);
     let document = output.succeeds().json();
@@ -147,6 +147,15 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run random-read --on null: --vary targets=1,9", "the number of targets of the run, 1:"),
         ("run random-read --on ram:1MiB --vary fill=50%", "leave `ram:1MiB` out"),
         ("run random-read --on null: --vary depth=1,2 --ceiling p99=0ms", "a time above 0"),
+        (
+            "run random-read --on null: --vary depth=1,2 --vary block=4KiB,8KiB --ceiling p99=1ms",
+            "vary only depth, threads and rate",
+        ),
+        ("run random-read --on null: --constant --find-rate p99<1ms", "cannot be used with"),
+        (
+            "size --device nvme-tlc-3840g --volumes 3 --workload oltp1 --rate 1k/s",
+            "cannot be used with",
+        ),
         ("run random-read --on model:exflash-400g --system-clock", "leave it out"),
         ("serve ram:64MiB --speed model", "--speed is for emulated storage"),
         ("serve exflash-400g --memory 0", "use 1 MiB or more"),

@@ -443,7 +443,7 @@ fn a_volume_becomes_full_and_is_resized() {
     };
     assert_eq!((zero(2 * MIB, CmdFlags::NONE), zero(2 * MIB, CmdFlags::NO_HOLE)), (None, ENOSPC));
     assert_eq!(zero(0, CmdFlags::NO_HOLE), None);
-    assert_eq!(whole(&server.status()["volumes"][0]["operations"]["write"]["errors"]), 2);
+    assert_eq!(whole(&server.status()["volumes"][0]["operations"]["write"]["errors"]), 3);
     assert!(place.iodyno("status --control ctl.sock").succeeds().stdout.contains("full: writes"));
     server.fault("clear");
     assert_eq!((write(0, 3), write(MIB, 5)), (None, None));

@@ -78,6 +78,14 @@ pub fn noise(values: &[f64]) -> NoiseEstimate {
     NoiseEstimate { rho, variance: one * one / (2.0 * (1.0 - rho)) }
 }
 
+/// Smallest difference between neighbouring values that differ; 0 if none do. If most values are equal, as small counts
+/// are, it is the size of their steps, and half of it is more than the noise that they hide.
+fn quantum(values: &[f64]) -> f64 {
+    let steps = values.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+    let least = steps.filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least } else { 0.0 }
+}
+
 /// Number of neighbours on each side with which a point is compared to detect a stall.
 const NEIGHBOURS: usize = SEGMENT_MIN / 2;
 /// Minimum distance of a stall from the median of its neighbours, in their standard deviations.
@@ -116,7 +124,9 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
         // The correlation is itself an estimate. If it is too low, waves look like breaks, so it is taken one
         // standard error higher.
         let rho = (estimate.rho + 1.0 / (n as f64).sqrt()).min(RHO_MAX);
-        let variance = NoiseEstimate { rho, ..estimate }.long_run().max(NOISE_MIN * NOISE_MIN);
+        let noise_min = if estimate.variance > 0.0 { NOISE_MIN } else { quantum(&points) / 2.0 };
+        let noise_min = noise_min.max(NOISE_MIN);
+        let variance = NoiseEstimate { rho, ..estimate }.long_run().max(noise_min * noise_min);
         let sums = Sums::new(&points);
         let penalty = PENALTY * variance * (n as f64).ln();
         cheapest(n, SEGMENT_MIN, penalty, |start, end| sums.residual(start, end))
@@ -195,6 +205,20 @@ mod tests {
             found.len() == 3 && found[1].abs_diff(120) <= 1 && found[2].abs_diff(260) <= 3
         });
         assert!(exact > 0.9, "{exact}");
+    }
+
+    /// Counts of a few operations a point are mostly equal, so that the median of their differences is 0.
+    #[test]
+    fn small_counts_have_no_breaks_but_the_real_one() {
+        let right = share(200, |i| {
+            let mut y = ar1(&mut trial("counts", i), 300, 30.0, 0.013, 0.0);
+            y.iter_mut().for_each(|v| *v = v.round());
+            let mut stepped = y.clone();
+            stepped[..100].iter_mut().for_each(|v| *v *= 10.0);
+            let found = starts(&stepped);
+            starts(&y).len() == 1 && found.len() == 2 && found[1] == 100
+        });
+        assert!(right >= 0.95, "{right}");
     }
 
     #[test]

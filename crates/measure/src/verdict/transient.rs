@@ -2,7 +2,7 @@
 //! emptied.
 
 use super::{Level, Say};
-use crate::cell::Cell;
+use crate::cell::{Cell, Role};
 use crate::evidence::{StoreLevel, WarmUp};
 use iodyno_units::human;
 
@@ -26,14 +26,19 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
         say("TRANSIENT", Level::Warning, gave_up(warm_up, store));
         return;
     }
-    // Cells of a method that pass devices on to each other are parts of a longer course.
-    if cell.key.place.is_some() && cell.evidence.warm_up.is_none() {
-        return;
-    }
-    let moving = cell.evidence.stores.iter().filter(|level| level.one_way);
+    // Cells of a method that pass devices on to each other are parts of a longer course. Burst credits spoil the figures
+    // of each.
+    let place = cell.key.place.as_ref();
+    let is_part = place.is_some() && cell.evidence.warm_up.is_none();
+    let prepares = place.is_some_and(|place| place.role == Role::Prepare);
+    let counts = |level: &&StoreLevel| !is_part || level.store.contains(CREDITS) && !prepares;
+    let moving = cell.evidence.stores.iter().filter(|level| level.one_way).filter(counts);
     let moving = moving.max_by(|a, b| net_share(a).abs().total_cmp(&net_share(b).abs()));
     if let Some(level) = moving.filter(|level| net_share(level).abs() > NET_SHARE_MAX) {
         say("TRANSIENT", Level::Warning, moved(level, cell.window_ns));
+        return;
+    }
+    if is_part {
         return;
     }
     let mut choosing = cell.evidence.stores.iter().filter(|level| level.choice_bytes > 0);

@@ -7,7 +7,7 @@ use crate::completed_step::Done;
 use crate::next_step::series_steady;
 use crate::stage::Series;
 use iodyno_measure::statistics::drift::Drift;
-use iodyno_measure::statistics::steady::SteadyReport;
+use iodyno_measure::statistics::steady::{Progress, SteadyReport};
 use serde::Serialize;
 
 /// Result of a stage that samples one workload over time.
@@ -66,10 +66,17 @@ pub(super) fn series(of: &Series, seed: u64, done: &[&Done], steps: &[&Step<'_>]
         at_ns += of.wait_ns;
     }
     let all: Vec<&Step<'_>> = measured(steps).collect();
-    let last = (all.len() / 5).max(10).min(all.len());
+    let steady = series_steady(of, done).ok().flatten().map(|s| s.report());
+    // "At the end" is the window of the steady state. Without one it is the last fifth, or ten samples, but never the
+    // first half.
+    let window = of.limits.window_rounds as usize * of.steady_every.unwrap_or(1) as usize;
+    let last = match &steady {
+        Some(steady) if steady.progress == Progress::Reached => window.min(all.len()),
+        _ => (all.len() / 5).max(10).min(all.len().div_ceil(2)),
+    };
     SeriesFinding {
         samples,
-        steady: series_steady(of, done).ok().flatten().map(|s| s.report()),
+        steady,
         drift: within_cell::drift(all.iter().copied(), seed),
         stalls: within_cell::stalls(all.iter().copied()),
         end: Row::of(Vec::new(), all[all.len() - last..].iter().copied()),

@@ -70,11 +70,8 @@ pub struct Scaling {
 
 pub(super) fn sweep(cells: &Cells, steps: &[&Step<'_>]) -> SweepFinding {
     let table = Table::of(&cells.grid, &measured(steps));
-    let is_load = |kind| matches!(kind, AxisKind::Depth | AxisKind::Threads | AxisKind::Rate);
-    let axes = &cells.grid.axes;
-    let about_load = !axes.is_empty() && axes.iter().all(|axis| is_load(axis.kind));
     let done: Vec<&Done> = steps.iter().map(|s| s.done).collect();
-    let load = about_load.then(|| {
+    let load = cells.grid.is_load_curve().then(|| {
         let points = load_points(&cells.grid, &done, false, &cells.ceilings);
         let limited_by = limited_by(steps);
         Load { limited_by, ..load(points, cells, &table) }

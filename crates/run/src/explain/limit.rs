@@ -54,6 +54,9 @@ pub(super) fn limit(
     queue_max: Option<u32>,
     outstanding: u64,
 ) -> Limit {
+    if let Some(both) = shares.iter().find_map(|limit| used_up(limit, shares, ops_per_s)) {
+        return Limit::Resource(both);
+    }
     let saturated = || shares.iter().filter(|s| s.busy >= SATURATED);
     if let Some(limit) = saturated().find(|s| !s.held).or_else(|| saturated().next()) {
         return Limit::Resource(limit.clone());
@@ -73,6 +76,20 @@ pub(super) fn limit(
             Limit::Latency { outstanding: oio_mean, latency_ns, busiest }
         }
     }
+}
+
+/// A limit whose burst credits ran out, as one resource: it was busy at the burst rate first, and at the base rate then.
+/// `None` if either of these alone limits the cell, or neither does.
+fn used_up(limit: &Share, shares: &[Share], ops_per_s: f64) -> Option<Share> {
+    let burst = shares.iter().find(|s| s.name == format!("{} while credits last", limit.name))?;
+    let busy = limit.busy + burst.busy;
+    let is_both = limit.busy < SATURATED && burst.busy < SATURATED && busy >= SATURATED;
+    is_both.then(|| Share {
+        name: format!("{}, first with burst credits", limit.name),
+        busy: busy.min(1.0),
+        bound_iops: Some(ops_per_s / busy.min(1.0)),
+        ..limit.clone()
+    })
 }
 
 impl Limit {
@@ -193,6 +210,14 @@ mod tests {
         assert_eq!(words(&idle, None, Some(4), 4), "latency (link, 40 %)");
         assert_eq!(words(&[], None, None, 1), "latency");
         assert_eq!(words(&[dies], Some(1000.0), None, 4), "dies, 93 %");
+        let limits = |base: f64, burst: f64| {
+            let burst = share("IOPS limit while credits last", false, burst);
+            words(&[share("IOPS limit", false, base), burst], None, None, 4)
+        };
+        assert_eq!(limits(0.7, 0.3), "IOPS limit, first with burst credits, 100 %");
+        assert_eq!(limits(0.0, 1.0), "IOPS limit while credits last, 100 %");
+        assert_eq!(limits(1.0, 0.0), "IOPS limit, 100 %");
+        assert_eq!(limits(0.3, 0.2), "latency (IOPS limit, 30 %)");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use iodyno_drive::{Length, Modelled, Unobserved, drive_model};
 use iodyno_emulate::flash::Counts;
 use iodyno_emulate::spec::{Attach, Kind, PlacedDevice};
 use iodyno_emulate::{ReadCacheCounts, System};
-use iodyno_measure::Summary;
+use iodyno_measure::{Summary, verdict};
 use iodyno_workload::{ArrivalKind, EmulationOptions, Spec};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
@@ -22,6 +22,9 @@ pub struct ExplainedCell {
     pub name: String,
     /// State of the devices at the cell's start, as text.
     pub state: String,
+    /// Why the figures are not those of the long run: a cache that still fills, or credits that are used up; `None` if
+    /// they are.
+    pub transient: Option<String>,
     /// Number of volumes that the cell loads simultaneously.
     pub volumes: usize,
     /// Number of threads per volume.
@@ -175,6 +178,10 @@ fn account(spec: &Spec, m: &Modelled, name: &str, state: String) -> ExplainedCel
     ExplainedCell {
         name: name.to_owned(),
         state,
+        transient: verdict::judge(&m.cells[0])
+            .into_iter()
+            .find(|verdict| verdict.code == "TRANSIENT")
+            .map(|verdict| verdict.text),
         volumes: m.cells.len(),
         threads: spec.threads(),
         depth: spec.depth(),
@@ -230,6 +237,7 @@ impl ExplainedCell {
         let mut cell = json!({
             "name": self.name,
             "state": self.state,
+            "transient": self.transient,
             "volumes": self.volumes,
             "threads": self.threads,
             "depth": self.depth,

@@ -36,8 +36,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Headroom of the limits over the demand: the first value tried, and the step by which it grows until the simulation
-/// sustains the demand. Random arrivals need some headroom, or queues grow without limit.
-const HEADROOM: (f64, f64) = (0.02, 0.03);
+/// sustains the demand. Random arrivals need some headroom, or queues grow without limit. The first value keeps the
+/// utilisation safely below the 98 % at which the simulation counts as overloaded.
+const HEADROOM: (f64, f64) = (0.03, 0.03);
 /// Maximum headroom of the limits over the demand that is tried, as a fraction.
 const HEADROOM_MAX: f64 = 0.5;
 
