@@ -44,6 +44,8 @@ struct Logged {
 }
 
 impl DataLog {
+    /// Size and alignment of the operations that can be logged, bytes.
+    pub const BLOCK_BYTES: u32 = SECTOR_BYTES as u32;
     /// Magic number at the start of a log file.
     pub const FIRST: &[u8] = &MAGIC.to_le_bytes();
 

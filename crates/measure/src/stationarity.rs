@@ -336,7 +336,13 @@ fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     if segments.len() > 1 && largest > STEP_SHARE_MIN {
         let jump = |pair: &&[change::Segment]| (pair[1].mean - pair[0].mean).abs();
         let pair = segments.windows(2).max_by(|a, b| jump(a).total_cmp(&jump(b)))?;
-        let shift = Shift { before_iops: pair[0].mean, after_iops: pair[1].mean, at_ns: None };
+        // The median leaves out the interval in which the level changed.
+        let level = |s: &change::Segment| {
+            let end = (s.end * each).min(rates.len());
+            describe::median(&rates[s.start * each..end])
+        };
+        let (before_iops, after_iops) = (level(&pair[0]), level(&pair[1]));
+        let shift = Shift { before_iops, after_iops, at_ns: None };
         return Some((shift, Some((pair[1].start * each).min(rates.len() - 1))));
     }
     let points = averaged(rates, each);
@@ -405,4 +411,24 @@ fn swing(rates: &[f64], interval_ns: u64) -> Option<Swing> {
 /// Averages groups of `each` consecutive values; an incomplete last group is omitted.
 fn averaged(values: &[f64], each: usize) -> Vec<f64> {
     values.chunks_exact(each.max(1)).map(describe::mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The interval in which the level changes belongs to neither level.
+    #[test]
+    fn a_step_is_between_its_levels() {
+        let noise = |i: usize| ((i * 7 % 11) as f64 - 5.0) / 5.0;
+        for mixed in [400.0, 1_500.0, 2_900.0] {
+            let mut rates: Vec<f64> = (0..60).map(|i| 3_000.0 + noise(i)).collect();
+            rates.push(mixed);
+            rates.extend((61..200).map(|i| 300.0 + noise(i)));
+            let (shift, place) = shift(&rates).unwrap();
+            assert!(place.unwrap().abs_diff(60) <= 1, "{mixed}: {place:?}");
+            assert!((shift.before_iops - 3_000.0).abs() <= 1.0, "{mixed}: {shift:?}");
+            assert!((shift.after_iops - 300.0).abs() <= 1.0, "{mixed}: {shift:?}");
+        }
+    }
 }

@@ -40,6 +40,9 @@ pub(crate) fn serve(
     let exports = Arc::new(Exports::default());
     for (volume, name) in (0..).zip(&setup.names) {
         let export = Volume::new(Arc::clone(&live), volume, volume * WORKERS, request.read_only);
+        // A log of writes is in sectors.
+        let min_block_bytes = if request.record_data.is_some() { DataLog::BLOCK_BYTES } else { 1 };
+        let export = export.with_min_block(min_block_bytes);
         insert(&exports, name, volume == 0, Arc::new(export));
     }
     let poller = Poller::start(&live)

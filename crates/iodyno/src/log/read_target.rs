@@ -54,6 +54,15 @@ pub(super) fn replay(
     let found = read.map_err(|e| cannot_open(target, &e))?;
     printed?;
     printer.flush()?;
+    if let ReplayFrom::Message(number) = from
+        && number > found.next_message
+        && found.damages.is_empty()
+    {
+        return Err(Failure::input(format!(
+            "message {number} does not exist yet: the next message is {}; check that the bookmark belongs to this log",
+            found.next_message
+        )));
+    }
     if let (ReplayFrom::Message(number), Some(first)) = (from, selection.first)
         && first > number.max(1)
     {

@@ -321,6 +321,15 @@ fn a_served_volume_is_explored() {
         on_devices(&place, !(fua.is_empty() && flush.is_empty()));
         std::fs::remove_file(place.path("log")).unwrap();
     }
+    // Clients learn that the log is in sectors.
+    let write =
+        "qemu-io -f raw -c 'write -P 65 100 300' \"$IODYNO_NBD\" >&2; nbdinfo \"$IODYNO_NBD\"";
+    let mut serve = place.command("serve exflash-400g --size 64MiB --record-data log -- sh -c");
+    let served = serve.arg(write).output().unwrap();
+    let said = String::from_utf8(served.stdout).unwrap();
+    assert!(served.status.success() && said.contains("block_size_minimum: 512"), "{said}");
+    crashtest(&place, "--quiet --from log --rules worst", "true", "").exits(0);
+    std::fs::remove_file(place.path("log")).unwrap();
     place.iodyno("serve exflash-400g --size 64MiB --record-data log -- true").succeeds();
     let output = crashtest(&place, "--quiet --from log --rules worst", "true", "");
     output.fails(2, &["changed nothing"]);

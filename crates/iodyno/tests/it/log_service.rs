@@ -274,6 +274,9 @@ fn a_log_is_replayed_without_its_server() {
     }
     assert!(served[1].0.lines().count() < 1500, "the log went around");
     assert!(served[3].0.lines().count() == 20 && served[6].0.is_empty());
+    place
+        .iodyno("log replay --on a.log --from 9999")
+        .fails(2, &["message 9999 does not exist yet"]);
     place.iodyno("log replay --on a.log --at unix:l.sock").fails(2, &["cannot be used with"]);
     place.iodyno("log replay --on a.log --from now").fails(2, &["--from now"]);
     place.write("text", "no log".repeat(2000).as_bytes());

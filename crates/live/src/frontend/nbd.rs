@@ -128,6 +128,13 @@ impl Volume {
         let info = info(&live, number, read_only);
         Self { live, number, first_worker, connections: AtomicU32::new(0), info }
     }
+
+    /// Sets the smallest size and alignment of requests, bytes; a power of two.
+    #[must_use]
+    pub fn with_min_block(mut self, bytes: u32) -> Self {
+        self.info.min_block_bytes = bytes;
+        self
+    }
 }
 
 impl Export for Volume {
