@@ -11,6 +11,7 @@ use iodyno_catalog::{File, Kind, find};
 use iodyno_method::{Axis, AxisKind, Choice, Method, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
 use iodyno_targets::TargetName;
+use std::collections::BTreeMap;
 
 /// A sweep that the command line requests, and descriptions of the changes that other flags make to its
 /// workload.
@@ -89,7 +90,8 @@ fn refuse_closed_choices(source: &MethodSource, shown: &str, flags: &Run) -> Res
 pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
     let Workloads { name, mut members } = named;
     let changes = override_all(&mut members, flags, true)?;
-    let workloads = members.into_iter().map(|(name, spec)| (name, spec.to_toml())).collect();
+    let workloads: BTreeMap<String, String> =
+        members.into_iter().map(|(name, spec)| (name, spec.to_toml())).collect();
     let mut axes: Vec<Axis> = Vec::new();
     for vary in &flags.vary {
         let refused = |why: String| Failure::input(format!("--vary {vary}: {why}"));
@@ -107,6 +109,12 @@ pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
         }
         refuse_idle_axis(flags, &axis).map_err(refused)?;
         axes.push(axis);
+    }
+    let is_load_curve = workloads.len() == 1 && axes.iter().all(|axis| axis.kind.is_load());
+    if !flags.ceiling.is_empty() && !is_load_curve {
+        return Err(Failure::input(
+            "--ceiling selects the best load of one workload, so --vary may have only depth, threads and rate: leave --ceiling out, or make a sweep for each of the other values",
+        ));
     }
     let ceilings = flags.ceiling.iter().map(|ceiling| {
         ceiling.parse().map_err(|why| Failure::input(format!("--ceiling {ceiling}: {why}")))

@@ -46,6 +46,11 @@ const ELSEWHERE: [(&[&str], &str); 5] = [
 ];
 
 impl AxisKind {
+    /// Whether the axis changes only the load: points along it form a curve of latency over rate.
+    pub const fn is_load(self) -> bool {
+        matches!(self, Self::Depth | Self::Threads | Self::Rate)
+    }
+
     /// All axes, in the default nesting order, outermost first.
     pub const ALL: [Self; 11] = [
         Self::Workload,

@@ -89,10 +89,8 @@ pub struct Point {
 
 impl Grid {
     /// Whether all points have the same workload at different loads: a load curve.
-    pub fn is_load_curve(&self) -> bool {
-        let is_load =
-            |axis: &Axis| matches!(axis.kind, AxisKind::Depth | AxisKind::Threads | AxisKind::Rate);
-        !self.axes.is_empty() && self.axes.iter().all(is_load)
+    pub(crate) fn is_load_curve(&self) -> bool {
+        !self.axes.is_empty() && self.axes.iter().all(|axis| axis.kind.is_load())
     }
 
     /// Returns the grid if it is not too large and the workload at each point is valid.

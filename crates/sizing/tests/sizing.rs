@@ -254,8 +254,7 @@ fn flash_must_last() {
     assert!(text.contains("the formula ignores the life of the flash"), "{text}");
     is_valid(&json::document(&rated));
     // The devices wear out in the whole system, even if it must also bear the loss of one.
-    let bears =
-        Demand { survive: Some(Loss::Device), ..demand("random-write", 20_000.0, 2_000_000) };
+    let bears = Demand { survive: Some(Loss::Device), ..rated.demand.clone() };
     let bears = sized(bears, &choice, None);
     assert_eq!(bears.rows[0].devices(&bears.candidates), 4);
     assert!((life(&bears).years / life(&rated).years - 1.0).abs() < 0.02, "{:?}", life(&bears));

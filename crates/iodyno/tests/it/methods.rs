@@ -149,7 +149,7 @@ fn flags_that_would_have_no_effect_are_refused() {
         ("run random-read --on null: --vary depth=1,2 --ceiling p99=0ms", "a time above 0"),
         (
             "run random-read --on null: --vary depth=1,2 --vary block=4KiB,8KiB --ceiling p99=1ms",
-            "vary only depth, threads and rate",
+            "may have only depth, threads and rate",
         ),
         ("run random-read --on null: --constant --find-rate p99<1ms", "cannot be used with"),
         (

@@ -56,13 +56,6 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
         rate_of: None,
     };
     let grid = grid.checked().map_err(wrong)?;
-    if !sweep.ceilings.is_empty() && !grid.is_load_curve() {
-        return Err(FileError::new(
-            0..0,
-            "--ceiling selects the best load of one workload: vary only depth, threads and rate",
-        )
-        .with_help("leave --ceiling out, or make a sweep for each of the other values"));
-    }
     let act = match sweep.find_rate {
         Some(_) if grid.len() != 1 => {
             return Err(FileError::new(0..0, "the highest rate can be searched for only one cell")
