@@ -132,7 +132,8 @@ struct File {
     /// Effects of data and growth since the last rename of this file over another one. The next such rename may require
     /// them.
     contents: Vec<usize>,
-    /// Blocks that exist on the device. The data of a later write to them is neither written nor waited for by a rename.
+    /// Blocks that exist on the device. A rename does not wait for the data of a later write to them. A write to both
+    /// such blocks and new ones is waited for as a whole.
     allocated: Blocks,
     /// Written blocks that will be allocated when their data is written.
     delayed: Blocks,
@@ -301,16 +302,22 @@ impl Derivation {
         let made = self.push(event, Act::Metadata(change.clone()), requires);
         self.last_metadata = Some(made);
         if let Change::Resize { node, size_bytes } = change {
-            let is_shorter = *size_bytes < self.now.size_bytes(*node);
+            let was_bytes = self.now.size_bytes(*node);
+            let (is_shorter, is_longer) = (*size_bytes < was_bytes, *size_bytes > was_bytes);
             let file = self.file(*node);
             if is_shorter {
                 file.cut = Some((made, *size_bytes));
+            }
+            if !is_longer {
                 file.free(*size_bytes, u64::MAX);
             }
             file.last_growth = None;
         }
         if let Change::Zero { node, offset, len_bytes } = change {
-            self.file(*node).free(*offset, offset.saturating_add(*len_bytes));
+            // Preallocated blocks after the file's end stay.
+            let end = offset.saturating_add(*len_bytes);
+            let end = end.min(self.now.size_bytes(*node).next_multiple_of(BLOCK_BYTES));
+            self.file(*node).free(*offset, end);
         }
     }
 
@@ -365,6 +372,8 @@ impl Derivation {
         file.contents.retain(|effect| !all[*effect].is_given_up);
         file.last_growth = file.last_growth.filter(|effect| !all[*effect].is_given_up);
         file.grows_again = true;
+        // Their blocks were allocated before the write failed.
+        file.allocate();
         self.files.insert(node, file);
     }
 

@@ -11,7 +11,9 @@ use std::sync::Arc;
 /// Maximum size of a file that is read, bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
 const FORMAT: &str = "iodyno-crashtest";
-const VERSION: u32 = 1;
+/// Version that is written. Version 2 added [`Event::Allocated`].
+const VERSION: u32 = 2;
+const VERSIONS_READ: std::ops::RangeInclusive<u32> = 1..=VERSION;
 
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -46,9 +48,9 @@ pub fn of_text(text: &str) -> Result<History, String> {
     let head = lines.next().unwrap_or_default();
     let head: Head = serde_json::from_str(head)
         .map_err(|_| "not a file that `crashtest --record` wrote".to_owned())?;
-    if head.format != FORMAT || head.version != VERSION {
+    if head.format != FORMAT || !VERSIONS_READ.contains(&head.version) {
         return Err(format!(
-            "has format {} {}, but this version reads {FORMAT} {VERSION}",
+            "has format {} {}, but this version reads {FORMAT} 1 to {VERSION}",
             iodyno_units::text::clean(&head.format),
             head.version
         ));
@@ -148,6 +150,7 @@ mod tests {
             changes.into_iter().chain([rename]).map(Event::Change).collect();
         events.extend([
             Event::Change(Change::Zero { node: 2, offset: 1, len_bytes: 2 }),
+            Event::Allocated { node: 2, offset: 4096, len_bytes: 8192 },
             Event::Change(Change::Mode { node: 2, mode: 0o600 }),
             Event::Change(Change::Remove { directory: 3, name: name(b"c"), node: 2 }),
             Event::Sync { node: 2, data_only: true },

@@ -415,9 +415,9 @@ impl Part {
     }
 
     /// Calls `take` with the fill level of each buffer and cache of the component, and of its burst credits.
-    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
+    pub(crate) fn stores(&self, now_ns: u64, take: &mut dyn FnMut(Store)) {
         if let Self::Limited(limited) = self {
-            limited.limits.stores(take);
+            limited.limits.stores(now_ns, take);
         }
         match self.inner() {
             Self::Flash(flash) => flash.stores(take),

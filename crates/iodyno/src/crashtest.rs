@@ -62,6 +62,10 @@ struct Job<'a> {
 }
 
 pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failure> {
+    // clap does not ask for --guest beside a flag that --guest excludes.
+    if matches!(flags.on, On::Guest) && flags.guest.is_none() {
+        return Err(Failure::input("--on guest: name the folder of the guest, --guest FOLDER"));
+    }
     let guest = match &flags.guest {
         Some(folder) => Some(Guest::prepare(folder, &flags.rules, flags.quiet)?),
         None => None,

@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// An operation that can't be logged ends the log, and nothing before it is lost.
+    /// An operation that can't be logged ends the log; the entries before it are kept.
     #[test]
     fn a_failure_keeps_the_entries_before_it() {
         let folder = tempfile::tempdir().unwrap();

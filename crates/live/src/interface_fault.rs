@@ -161,6 +161,8 @@ pub struct Injected {
     pub is_over: bool,
     /// Number of requests since the injection that count towards [`Scope::after`].
     passed: u64,
+    /// Kinds of operation, by index, for which a delay of all kinds has ended.
+    has_ended: [bool; OpKind::COUNT],
     /// Old content of ranges that were overwritten since the injection. Empty unless the action is [`Action::Stale`].
     before: BeforeImages,
     /// Time at which the fault ends, ns of the caller's clock; `None`: no end is set. For a hang with a duration, the
@@ -177,7 +179,8 @@ impl Injected {
     /// Counts a request. Returns the fault's effect on it; `None` if the fault does not affect it.
     fn judge(&mut self, now_ns: u64, op: &Op) -> Option<Met> {
         let Scope { after, after_kind, .. } = self.fault.scope;
-        let (touches, has_passed) = (self.fault.touches(op), self.passed >= after);
+        let touches = self.fault.touches(op) && !self.has_ended[op.kind.index()];
+        let has_passed = self.passed >= after;
         self.seen += u64::from(touches);
         self.passed += u64::from(after_kind.map_or(touches, |kind| kind == op.kind));
         let action = self.fault.action;
@@ -234,28 +237,32 @@ impl InterfaceFaults {
         let until_ns = fault.scope.for_ns.map(|for_ns| now_ns.saturating_add(for_ns));
         let (seen, applied, passed, is_over) = (0, 0, 0, false);
         let before = BeforeImages::default();
-        self.0.push(Injected { fault, seen, applied, is_over, passed, before, until_ns });
+        let has_ended = [false; OpKind::COUNT];
+        self.0.push(Injected {
+            fault,
+            seen,
+            applied,
+            is_over,
+            passed,
+            has_ended,
+            before,
+            until_ns,
+        });
     }
 
     /// Ends the delays of a kind of operation; `None`: all delays.
-    fn end_delays(&mut self, kind: Option<OpKind>) {
-        for known in std::mem::take(&mut self.0) {
-            let is_delay = matches!(known.fault.action, Action::Delay { .. });
-            match (is_delay, kind, known.fault.scope.kind) {
+    pub fn end_delays(&mut self, kind: Option<OpKind>) {
+        self.0.retain_mut(|known| {
+            match (known.fault.action, kind, known.fault.scope.kind) {
                 // Operations of the other kinds are still delayed.
-                (true, Some(ended), None) => {
-                    let others = OpKind::ALL.into_iter().filter(|other| *other != ended);
-                    self.0.extend(others.map(|other| {
-                        let mut delay = known.clone();
-                        delay.fault.scope.kind = Some(other);
-                        delay
-                    }));
+                (Action::Delay { .. }, Some(ended), None) => known.has_ended[ended.index()] = true,
+                (Action::Delay { .. }, ended, delayed) => {
+                    return ended.is_some() && ended != delayed;
                 }
-                (true, None, _) => {}
-                (true, Some(ended), Some(delayed)) if ended == delayed => {}
-                _ => self.0.push(known),
+                _ => {}
             }
-        }
+            true
+        });
     }
 
     /// Removes all faults, including those that are over.
@@ -353,7 +360,8 @@ impl SharedFaults {
 }
 
 /// Offset at which [`Action::Misdirect`] stores a write on a volume of `size_bytes`: `by_bytes` above the requested
-/// one. It wraps around so that the whole write lies within the volume, in sectors if write and distance are.
+/// one. It wraps around so that the whole write lies within the volume; a whole number of sectors above a sector's start
+/// is again a sector's start.
 pub fn misdirected(op: &Op, by_bytes: u64, size_bytes: u64) -> u64 {
     let is_in_sectors =
         [op.offset_bytes, by_bytes].iter().all(|at| at.is_multiple_of(SECTOR_BYTES));

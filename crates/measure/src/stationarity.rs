@@ -336,12 +336,10 @@ fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     if segments.len() > 1 && largest > STEP_SHARE_MIN {
         let jump = |pair: &&[change::Segment]| (pair[1].mean - pair[0].mean).abs();
         let pair = segments.windows(2).max_by(|a, b| jump(a).total_cmp(&jump(b)))?;
-        // The median leaves out the interval in which the level changed.
-        let level = |s: &change::Segment| {
-            let end = (s.end * each).min(rates.len());
-            describe::median(&rates[s.start * each..end])
-        };
-        let (before_iops, after_iops) = (level(&pair[0]), level(&pair[1]));
+        // The points next to the break may mix both levels.
+        let points = averaged(rates, each);
+        let before_iops = describe::mean(&points[pair[0].start..pair[0].end - 1]);
+        let after_iops = describe::mean(&points[pair[1].start + 1..pair[1].end]);
         let shift = Shift { before_iops, after_iops, at_ns: None };
         return Some((shift, Some((pair[1].start * each).min(rates.len() - 1))));
     }

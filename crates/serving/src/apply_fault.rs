@@ -8,7 +8,7 @@ use iodyno_emulate::spec::Part;
 use iodyno_emulate::{AdapterFault, Fault, PartId};
 use iodyno_live::control::Answer;
 use iodyno_live::counts::Taken;
-use iodyno_live::fault_command::{self, Ask, Effect, at_interface, in_effect};
+use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::Served;
 use iodyno_live::interface_fault::Action;
 use iodyno_live::metrics::{self, TextFormat};
@@ -162,13 +162,11 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
                         live.clear_interface_faults(volume);
                     }
                 }
-                // Ends the delays at the interface, too.
-                Fault::Delay { part, delay_ns: 0, .. } => {
-                    if let (Some(volume), Some(Ask::Interface { fault, .. })) =
-                        (volume_of(part), at_interface(&fault))
-                    {
-                        live.add_interface_fault(volume, fault);
-                    }
+                // Ends the delays at the interface, too: of the volume, or of all if this is a device of an array.
+                Fault::Delay { part, delay_ns: 0, kind } => {
+                    let volumes = live.look(|machine, _, _| machine.system().volumes.len() as u32);
+                    let ended = volume_of(part).map_or(0..volumes, |volume| volume..volume + 1);
+                    ended.for_each(|volume| live.end_interface_delays(volume, kind));
                 }
                 _ => {}
             }

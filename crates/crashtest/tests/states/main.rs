@@ -271,13 +271,16 @@ fn a_rename_writes_only_data_without_blocks() {
     let hole = |len_bytes| Event::Change(Change::Zero { node: 3, offset: 0, len_bytes });
     let old = || vec![make(3, "new"), write(3, 0, &[9; 2 * 4096])];
     // What precedes the run, what the run does before it writes, and whether the data can then be missing.
-    let cases: [(&str, Vec<Event>, Vec<Event>, bool); 8] = [
+    let failed = Event::SyncFailed { node: 3 };
+    let again = vec![make(3, "new"), write(3, 0, &[7; 2 * 4096]), failed];
+    let cases: [(&str, Vec<Event>, Vec<Event>, bool); 9] = [
         ("new", vec![], vec![make(3, "new")], false),
         ("in place", old(), vec![], true),
         ("preallocated", vec![], vec![make(3, "new"), sized(blocks), allocated.clone()], true),
         ("preallocated beyond the end", vec![], vec![make(3, "new"), allocated.clone()], true),
         ("extended without blocks", vec![], vec![make(3, "new"), sized(blocks)], false),
         ("emptied", old(), vec![sized(0)], false),
+        ("written again after a failed sync", vec![], again, true),
         ("punched", old(), vec![hole(blocks)], false),
         ("punched in part", old(), vec![hole(half)], false),
     ];

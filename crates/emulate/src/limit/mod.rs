@@ -157,8 +157,8 @@ impl Limits {
     }
 
     /// Calls `take` for each of the device's own limits that has burst credits.
-    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
-        self.own.stores(take);
+    pub(crate) fn stores(&self, now_ns: u64, take: &mut dyn FnMut(Store)) {
+        self.own.stores(now_ns, take);
     }
 
     /// Returns the burst credits left under the device's own limits; see [`Quota::credits_share`].

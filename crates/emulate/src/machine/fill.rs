@@ -43,9 +43,10 @@ impl Machine {
             None if store.capacity_bytes > 0 => all.push(store),
             None => {}
         };
-        self.parts.iter().for_each(|part| part.stores(&mut take));
+        let now_ns = self.now_ns();
+        self.parts.iter().for_each(|part| part.stores(now_ns, &mut take));
         if let Some(shared) = &self.core.shared {
-            shared.stores(&mut take);
+            shared.stores(now_ns, &mut take);
         }
         if let Some(adapters) = &self.core.adapters {
             adapters.stores(&mut take);

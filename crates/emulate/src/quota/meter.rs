@@ -200,9 +200,10 @@ impl Meter {
         latest
     }
 
-    /// Returns the burst credits at the time of the last operation; `None` without credits.
-    pub(super) fn credits(&self) -> Option<Store> {
-        let (most, bucket) = (self.credits_max?, &self.gauges.first()?.bucket);
+    /// Returns the burst credits at `now_ns`; `None` without credits.
+    pub(super) fn credits(&self, now_ns: u64) -> Option<Store> {
+        let (most, mut bucket) = (self.credits_max?, self.gauges.first()?.bucket.clone());
+        bucket.gain(now_ns);
         let name = match (self.counted, self.is_shared) {
             (Counted::Operations, false) => "IOPS burst credits",
             (Counted::Bytes, false) => "throughput burst credits",

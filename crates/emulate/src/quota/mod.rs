@@ -191,8 +191,8 @@ impl Quota {
     }
 
     /// Calls `take` for each limit that has burst credits.
-    pub(crate) fn stores(&self, take: &mut dyn FnMut(Store)) {
-        self.meters.iter().filter_map(Meter::credits).for_each(take);
+    pub(crate) fn stores(&self, now_ns: u64, take: &mut dyn FnMut(Store)) {
+        self.meters.iter().filter_map(|meter| meter.credits(now_ns)).for_each(take);
     }
 
     /// Returns the burst credits left under the limit that has the least; see [`Meter::credits_share`].

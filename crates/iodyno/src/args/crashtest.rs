@@ -52,8 +52,7 @@ pub struct Crashtest {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["device", "shell", "fail_sync"])]
     pub guest: Option<PathBuf>,
     /// Choose where the program and the checkers run, and what is recorded
-    #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"),
-        conflicts_with_all = ["device", "shell", "fail_sync"])]
+    #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"))]
     pub on: CrashtestOn,
     /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
     ///

@@ -210,7 +210,7 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     let sentence = cell.limit.sentence(&rate, &human::time_ns);
     page.labelled("limit", 10, &sentence);
     if let Some(transient) = &cell.transient {
-        page.labelled("transient", 10, &format!("{transient} (of `iodyno run`)"));
+        page.labelled("transient", 10, &format!("{transient} (flags are those of `iodyno run`)"));
     }
     if let Some(counts) = cell.counts.filter(|c| c.programs + c.erases > 0) {
         let words = if counts.host_pages > 0 {

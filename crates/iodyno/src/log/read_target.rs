@@ -45,10 +45,13 @@ pub(super) fn replay(
     let opened = storage::open(target, &Purpose::Read)?;
     let ahead = ReadingThreads::start(&opened.storage);
     let mut printed = Ok(());
+    // Whether the log was left before its end.
+    let mut has_ended = false;
     let read = recovery::replay(&*opened.storage, ahead, from, &mut |chunk| {
         let goes_on = selection.put(chunk, &mut printer.lines);
         printed = printer.flush_if_full();
         let ends = !goes_on || printer.is_gone || printed.is_err();
+        has_ended |= ends;
         if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let found = read.map_err(|e| cannot_open(target, &e))?;
@@ -57,6 +60,7 @@ pub(super) fn replay(
     if let ReplayFrom::Message(number) = from
         && number > found.next_message
         && found.damages.is_empty()
+        && !has_ended
     {
         return Err(Failure::input(format!(
             "message {number} does not exist yet: the next message is {}; check that the bookmark belongs to this log",

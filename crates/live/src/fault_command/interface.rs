@@ -154,7 +154,12 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
     Ok(match verb {
         "lost" => Action::Lose,
         "flip" => Action::Flip,
-        "delay" => Action::Delay { by_ns: delay_ns(value)? },
+        "delay" => match delay_ns(value)? {
+            0 => {
+                return Err("`delay 0ms` ends the delays of a kind of operation, however they are limited: omit `at`, `after`, `next` and `for`".to_owned());
+            }
+            by_ns => Action::Delay { by_ns },
+        },
         "hang" if value.is_empty() => Action::Hang { for_ns: None },
         "hang" => Action::Hang { for_ns: Some(delay_ns(value)?) },
         "stale" => Action::Stale,

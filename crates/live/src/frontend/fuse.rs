@@ -12,6 +12,7 @@ mod handles;
 mod mount_point;
 
 use super::nbd::WORKERS;
+use super::pieces::Pieces;
 use super::{Served, Waiter};
 use crate::served::{Client, Payload, Sink, store_of};
 use crate::status::{Status, observe};
@@ -28,7 +29,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Lifetime of file names and volumes' attributes in the kernel's cache. Neither changes, so the lifetime is a day.
@@ -58,26 +59,6 @@ pub enum Reply {
     Piece(Arc<Pieces>),
 }
 
-/// A request that was split into several operations. Each operation has a reference; dropping the last one sends the
-/// reply.
-#[derive(Debug)]
-pub struct Pieces {
-    reply: Mutex<Option<ReplyEmpty>>,
-    failed: Mutex<Option<IoError>>,
-}
-
-impl Drop for Pieces {
-    fn drop(&mut self) {
-        let failed = *self.failed.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reply) = self.reply.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            match failed {
-                None => reply.ok(),
-                Some(error) => reply.error(code(error)),
-            }
-        }
-    }
-}
-
 fn code(error: IoError) -> Code {
     Code::from_i32(error.errno())
 }
@@ -92,9 +73,7 @@ impl Sink for Reply {
             (Self::Done(reply), Ok(())) => reply.ok(),
             (Self::Done(reply), Err(error)) => reply.error(code(error)),
             (Self::Piece(pieces), result) => {
-                if let Err(error) = result {
-                    *pieces.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                }
+                pieces.done(result);
             }
         }
     }
@@ -417,7 +396,10 @@ impl Filesystem for Files {
             0 => return reply.ok(),
             _ => return reply.error(Code::EOPNOTSUPP),
         };
-        let pieces = Arc::new(Pieces { reply: Mutex::new(Some(reply)), failed: Mutex::default() });
+        let pieces = Arc::new(Pieces::new(|result| match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(code(error)),
+        }));
         let mut at = offset;
         while at < offset + length {
             let len_bytes = (offset + length - at).min(PIECE_BYTES) as u32;

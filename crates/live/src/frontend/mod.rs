@@ -9,6 +9,7 @@
 #[cfg(feature = "fuse")]
 pub mod fuse;
 pub mod nbd;
+mod pieces;
 #[cfg(feature = "ublk")]
 pub mod ublk;
 

@@ -2,6 +2,7 @@
 //!
 //! A flush covers all acknowledged writes on the volume, over any connection, so clients may use several connections.
 
+use super::pieces::Pieces;
 use super::{Served, Waiter};
 use crate::counts::Looks;
 use crate::poller::Lead;
@@ -21,6 +22,8 @@ pub const WORKERS: u32 = 16;
 /// Longest range that one block status reply covers, bytes.
 const STATUS_BYTES_MAX: u32 = 1 << 30;
 const EXTENTS_MAX: usize = 4096;
+/// Data of one write of allocated zeros. Longer requests are split, so that none holds up other clients for long.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// A pending reply to an NBD client.
 pub enum Reply {
@@ -28,6 +31,8 @@ pub enum Reply {
     Read(DeferredReply, Vec<u8>),
     /// Reply without data.
     Done(DeferredReply),
+    /// Completion of one of the operations into which a request was split.
+    Piece(Arc<Pieces>),
 }
 
 /// Converts an error to an NBD reply. A device that is gone is reported as a server shutdown.
@@ -47,6 +52,7 @@ impl Reply {
         match (self, result) {
             (Self::Read(later, bytes), Ok(())) => batch.answer(later, &Answer::Data(&bytes)),
             (Self::Done(later), Ok(())) => batch.answer(later, &Answer::Done),
+            (Self::Piece(pieces), result) => pieces.done(result),
             (Self::Read(later, _) | Self::Done(later), Err(error)) => {
                 batch.answer(later, &failed(error));
             }
@@ -56,8 +62,11 @@ impl Reply {
 
 impl core::fmt::Debug for Reply {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let (Self::Read(later, _) | Self::Done(later)) = self;
-        f.debug_tuple("Reply").field(later.command()).finish()
+        let mut shown = f.debug_tuple("Reply");
+        match self {
+            Self::Read(later, _) | Self::Done(later) => shown.field(later.command()).finish(),
+            Self::Piece(pieces) => shown.field(pieces).finish(),
+        }
     }
 }
 
@@ -66,6 +75,7 @@ impl Sink for Reply {
         match (self, result) {
             (Self::Read(later, bytes), Ok(())) => later.answer(&Answer::Data(&bytes)),
             (Self::Done(later), Ok(())) => later.answer(&Answer::Done),
+            (Self::Piece(pieces), result) => pieces.done(result),
             (Self::Read(later, _) | Self::Done(later), Err(error)) => later.answer(&failed(error)),
         }
     }
@@ -73,7 +83,7 @@ impl Sink for Reply {
     fn buffer(&mut self) -> &mut [u8] {
         match self {
             Self::Read(_, bytes) => bytes,
-            Self::Done(_) => &mut [],
+            Self::Done(_) | Self::Piece(_) => &mut [],
         }
     }
 }
@@ -239,9 +249,14 @@ impl Session for Client {
             }
             // The client asks for allocated zeros, as a write leaves them.
             Kind::WriteZeroes if command.flags.has(CmdFlags::NO_HOLE) => {
-                let zeros = vec![0; len_bytes as usize];
-                let op = op(OpKind::Write, offset_bytes, len_bytes);
-                self.start(&op, Payload::Write(&zeros), Reply::Done(io.later()));
+                let later = io.later();
+                let pieces = Arc::new(Pieces::new(move |result| Reply::Done(later).done(result)));
+                let end = offset_bytes + u64::from(len_bytes);
+                for at in (offset_bytes..end).step_by(ZEROS.len()) {
+                    let zeros = &ZEROS[..(end - at).min(ZEROS.len() as u64) as usize];
+                    let op = op(OpKind::Write, at, zeros.len() as u32);
+                    self.start(&op, Payload::Write(zeros), Reply::Piece(Arc::clone(&pieces)));
+                }
             }
             Kind::Trim | Kind::WriteZeroes => {
                 let kind =

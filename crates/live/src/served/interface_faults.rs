@@ -3,7 +3,7 @@
 use super::operations::Inner;
 use super::{Live, Payload, Sink};
 use crate::interface_fault::{Action, Injected, InterfaceFault, Met, misdirected};
-use iodyno_units::{IoError, Op};
+use iodyno_units::{IoError, Op, OpKind};
 
 impl<S: Sink> Live<S> {
     /// Injects a fault at a volume's interface now. Its duration and delays are in simulated time.
@@ -15,6 +15,11 @@ impl<S: Sink> Live<S> {
         if let Some(recorder) = &mut inner.recorder {
             recorder.interface_fault(at_ns, volume, &fault);
         }
+    }
+
+    /// Ends the delays of a kind of operation at a volume's interface; `None`: all of its delays.
+    pub fn end_interface_delays(&self, volume: u32, kind: Option<OpKind>) {
+        self.lock().interface_faults[volume as usize].end_delays(kind);
     }
 
     /// Ends all faults at a volume's interface, and sends the replies that they hold back.

@@ -78,12 +78,12 @@ pub fn noise(values: &[f64]) -> NoiseEstimate {
     NoiseEstimate { rho, variance: one * one / (2.0 * (1.0 - rho)) }
 }
 
-/// Smallest difference between neighbouring values that differ; 0 if none do. If most values are equal, as small counts
-/// are, it is the size of their steps, and half of it is more than the noise that they hide.
+/// Median difference between neighbouring values that differ; 0 if none do. If most values are equal, as small counts
+/// are, it is the size of their steps, which is more than the noise that they hide.
 fn quantum(values: &[f64]) -> f64 {
     let steps = values.windows(2).map(|pair| (pair[1] - pair[0]).abs());
-    let least = steps.filter(|step| *step > 0.0).fold(f64::INFINITY, f64::min);
-    if least.is_finite() { least } else { 0.0 }
+    let mut steps: Vec<f64> = steps.filter(|step| *step > 0.0).collect();
+    if steps.is_empty() { 0.0 } else { describe::median_in_place(&mut steps) }
 }
 
 /// Number of neighbours on each side with which a point is compared to detect a stall.
@@ -124,7 +124,7 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
         // The correlation is itself an estimate. If it is too low, waves look like breaks, so it is taken one
         // standard error higher.
         let rho = (estimate.rho + 1.0 / (n as f64).sqrt()).min(RHO_MAX);
-        let noise_min = if estimate.variance > 0.0 { NOISE_MIN } else { quantum(&points) / 2.0 };
+        let noise_min = if estimate.variance > 0.0 { NOISE_MIN } else { quantum(&points) };
         let noise_min = noise_min.max(NOISE_MIN);
         let variance = NoiseEstimate { rho, ..estimate }.long_run().max(noise_min * noise_min);
         let sums = Sums::new(&points);
@@ -213,8 +213,9 @@ mod tests {
         let right = share(200, |i| {
             let mut y = ar1(&mut trial("counts", i), 300, 30.0, 0.013, 0.0);
             y.iter_mut().for_each(|v| *v = v.round());
-            let mut stepped = y.clone();
+            let mut stepped = ar1(&mut trial("steps", i), 300, 30.0, 0.013, 0.0);
             stepped[..100].iter_mut().for_each(|v| *v *= 10.0);
+            stepped.iter_mut().for_each(|v| *v = v.round());
             let found = starts(&stepped);
             starts(&y).len() == 1 && found.len() == 2 && found[1] == 100
         });

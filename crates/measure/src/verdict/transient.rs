@@ -34,7 +34,11 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
     let counts = |level: &&StoreLevel| !is_part || level.store.contains(CREDITS) && !prepares;
     let moving = cell.evidence.stores.iter().filter(|level| level.one_way).filter(counts);
     let moving = moving.max_by(|a, b| net_share(a).abs().total_cmp(&net_share(b).abs()));
-    if let Some(level) = moving.filter(|level| net_share(level).abs() > NET_SHARE_MAX) {
+    // However slowly credits are used up, the rate does not last.
+    let matters = |level: &&StoreLevel| {
+        level.store.contains(CREDITS) || net_share(level).abs() > NET_SHARE_MAX
+    };
+    if let Some(level) = moving.filter(matters) {
         say("TRANSIENT", Level::Warning, moved(level, cell.window_ns));
         return;
     }

@@ -1,10 +1,12 @@
 //! Requests of a client to a log server, and their encoding.
 
 use super::fields::{Fields, Malformed, Put as _};
-use super::{MAGIC, NAME_BYTES_MAX, put_frame};
+use super::{HELLO_BYTES_MAX, MAGIC, NAME_BYTES_MAX, put_frame};
 use crate::message::{KEY_BYTES_MAX, MessageKind, TOPIC_BYTES_MAX};
 use thiserror::Error;
 
+/// Maximum length of a token, bytes: the first frame also has its type, the magic number and the version.
+const TOKEN_BYTES_MAX: usize = HELLO_BYTES_MAX - 16;
 const HELLO: u8 = 1;
 const OPEN_PUBLISHER: u8 = 2;
 const PUBLISH: u8 = 3;
@@ -113,7 +115,7 @@ impl<'a> Request<'a> {
             if bytes > bytes_max { Err(TooLong { field, bytes, bytes_max }) } else { Ok(()) }
         };
         match *self {
-            Self::Hello { token, .. } => fits("token", token.len(), u16::MAX.into()),
+            Self::Hello { token, .. } => fits("token", token.len(), TOKEN_BYTES_MAX),
             Self::OpenPublisher { name } => fits("publisher's name", name.len(), NAME_BYTES_MAX),
             Self::Publish(Published { topic, key, .. }) => {
                 fits("topic", topic.len(), TOPIC_BYTES_MAX)?;

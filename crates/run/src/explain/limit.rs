@@ -54,12 +54,12 @@ pub(super) fn limit(
     queue_max: Option<u32>,
     outstanding: u64,
 ) -> Limit {
-    if let Some(both) = shares.iter().find_map(|limit| used_up(limit, shares, ops_per_s)) {
-        return Limit::Resource(both);
-    }
     let saturated = || shares.iter().filter(|s| s.busy >= SATURATED);
     if let Some(limit) = saturated().find(|s| !s.held).or_else(|| saturated().next()) {
         return Limit::Resource(limit.clone());
+    }
+    if let Some(both) = shares.iter().find_map(|limit| used_up(limit, shares, ops_per_s)) {
+        return Limit::Resource(both);
     }
     let busiest = shares.first().filter(|share| share.busy > 0.0).cloned();
     if let Some(offered_iops) = offered_iops

@@ -70,7 +70,7 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
     lines
 }
 
-/// Rate of the first sample, and rate of the last fifth with its change in percent, as text.
+/// Rate of the first sample, and rate at the end with its change in percent, as text.
 fn sentence(series: &SeriesFinding) -> Option<(String, String)> {
     let (first, end) = (series.first.iops?, series.end.iops?);
     (series.samples.len() > 1 && first > 0.0).then(|| {
