@@ -7,6 +7,7 @@ use crate::trace_recorder::TraceEvents;
 use crate::verify::VerifyMap;
 use iodyno_emulate::System;
 use iodyno_measure::{Cell, Interval, Place};
+use iodyno_units::rng;
 use iodyno_workload::{ArrivalKind, CellSpec, Flow, Spec};
 use std::collections::BTreeMap;
 use std::io;
@@ -41,6 +42,13 @@ impl TargetPlan {
     pub fn engine(&self) -> EngineKind {
         self.medium.engine()
     }
+}
+
+/// Random seed of the workload on the target with this index. Each target has its own random streams: with equal streams
+/// all targets would get the same data, and the same operations at the same time. The first target uses the run's own
+/// seed, so that the workload on one emulated device equals that on a real device.
+pub(crate) fn seed_of(seed: u64, target: usize) -> u64 {
+    if target == 0 { seed } else { rng::key(seed, "target", target as u64) }
 }
 
 /// Everything needed to run one measured cell, such as workload, targets and clock.

@@ -6,7 +6,7 @@ use crate::engine::{Engine, EngineKind, EngineOptions, Facts, Seat, Wait};
 use crate::in_flight::Share;
 use crate::log_load;
 use crate::memory::Buffers;
-use crate::plan::{CellPlan, DriveError, TargetPlan, active_range};
+use crate::plan::{CellPlan, DriveError, TargetPlan, active_range, seed_of};
 use crate::probe::{self, KernelWorkers};
 use crate::realtime::thread_id;
 use crate::recorder::{IntervalMessage, Recorder};
@@ -71,7 +71,7 @@ pub(crate) fn spawn_workers(
     let logs = log_load::of_targets(plan, |target| slots(plan, target))?;
     for (index, target) in plan.targets.iter().enumerate() {
         let cell = plan.cell_on(index);
-        let shared = shared(cell, target, cell.seed)?;
+        let shared = shared(cell, target, seed_of(cell.seed, index))?;
         if let Some(map) = &target.verify {
             map.begin_cell();
         }
@@ -167,7 +167,7 @@ impl WorkerParts<'_> {
             source,
             filler: Some(Filler::new(
                 &cell.spec,
-                cell.seed,
+                seed_of(cell.seed, target),
                 cell.part.over_range(number, cell.spec.threads()).index,
             )),
             verify: plan.targets[target].verify.clone(),
@@ -199,7 +199,7 @@ impl WorkerParts<'_> {
 
     /// Source of the workload's operations, generated from the cell's random seed.
     fn stream(&self) -> WorkloadSource {
-        self.stream_of(self.plan.cell_on(self.target).seed)
+        self.stream_of(seed_of(self.plan.cell_on(self.target).seed, self.target))
     }
 
     /// Source of the workload's operations, generated from the random seed `seed`.

@@ -350,11 +350,14 @@ pub(crate) fn lay_all_out(
     let Some(first) = run.cells.first() else {
         return Err(RunError::Impossible("the run has no cells".to_owned()));
     };
-    for open_target in open_targets {
+    for (number, open_target) in (0_u32..).zip(open_targets) {
         if is_made_by_cells(run, open_target) {
+            if let Some(opened) = &mut open_target.opened {
+                opened.keep();
+            }
             continue;
         }
-        let mut fill = Fill::new(run, &first.spec, open_target.verified.stamp);
+        let mut fill = Fill::new(run, &first.spec, open_target.verified.stamp, number);
         let name = open_target.name.clone();
         let mut progress = |done_bytes, total_bytes| {
             watch.phase(Phase::LayingOut { target: &name, done_bytes, total_bytes });
@@ -418,14 +421,15 @@ struct Fill {
 }
 
 impl Fill {
-    fn new(run: &ResolvedRun, first: &Spec, stamp: u64) -> Self {
+    /// `number`: index of the target, so that no two have the same content.
+    fn new(run: &ResolvedRun, first: &Spec, stamp: u64, number: u32) -> Self {
         let specs = || run.loads().map(|c| &c.spec);
         let writer = specs().find(|s| s.issues(OpKind::Write)).unwrap_or(first);
         let unit = first.verify_unit_bytes();
         let all_verify =
             specs().all(|s| s.content() == Content::Verifiable && s.verify_unit_bytes() == unit);
         // A worker number that no worker has, so that none writes the same bytes.
-        let filler = Filler::new(writer, run.request.seed, u32::MAX);
+        let filler = Filler::new(writer, run.request.seed, u32::MAX - number);
         Self { filler, verifiable: all_verify.then_some((unit, stamp)) }
     }
 

@@ -162,6 +162,14 @@ impl Opened {
         inspect::open_path(&self.inspection)
     }
 
+    /// Keeps a new file whose content workloads write themselves, as a file that `lay_out` completed is kept. Its mark
+    /// says that it is incomplete, so a later run lays it out before it reads from it.
+    pub fn keep(&mut self) {
+        if matches!(self.undo, Undo::Remove(_)) {
+            self.undo = Undo::Nothing;
+        }
+    }
+
     /// Undoes the opening: removes a new file if its path still leads to it, or restores an existing file's
     /// length and mark.
     pub(crate) fn take_back(&mut self) {

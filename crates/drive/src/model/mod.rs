@@ -39,7 +39,7 @@ use crate::cpu::CpuTime;
 use crate::engine::{EngineKind, Medium};
 use crate::gather::{Gathering, assemble, empty_cells};
 use crate::log_load;
-use crate::plan::{CellPlan, DriveError, Observer};
+use crate::plan::{CellPlan, DriveError, Observer, seed_of};
 use crate::probe::KernelWorkers;
 use crate::recorder::Recorder;
 use crate::spike_causes;
@@ -53,7 +53,7 @@ use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{Fault, Machine, System};
 use iodyno_measure::{Cell, StampQuality};
 use iodyno_msglog::LogSource;
-use iodyno_units::{human, rng};
+use iodyno_units::human;
 use iodyno_workload::{Content, Source, Spec};
 pub use pilot::drive_model_after_pilot;
 use settle::Settled;
@@ -389,12 +389,6 @@ fn one_system(plan: &CellPlan) -> Result<Arc<System>, DriveError> {
         target: plan.cell.name.clone(),
         why: "the cell has no targets".to_owned(),
     })
-}
-
-/// Random seed of the workload on a target. The first target uses the run's own seed, so that the workload on
-/// one emulated device equals that on a real device.
-fn seed_of(seed: u64, target: usize) -> u64 {
-    if target == 0 { seed } else { rng::key(seed, "target", target as u64) }
 }
 
 /// Error for a deadlock: operations are in flight but nothing can complete.

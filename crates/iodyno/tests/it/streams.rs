@@ -4,6 +4,7 @@
 
 use crate::place::{Place, cells, codes, engines, whole};
 use iodyno_units::verifiable::Mark;
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -184,4 +185,37 @@ fn verified_content_that_was_damaged() {
         let text = text.unwrap()["text"].as_str().unwrap();
         assert!(text.contains("wrong content") && text.contains(first), "{text}");
     }
+}
+
+/// Targets of one run have different data, whether it is laid out, filled or written by the workload: storage that stores
+/// equal blocks once would hold one of them.
+#[test]
+fn each_target_has_its_own_data() {
+    for words in
+        ["random-read --ops 10", "random-read --ops 10 --fill", "seq-write --ops 1 --depth 1"]
+    {
+        let place = Place::new();
+        let files = "--on a?size=1MiB --on b?size=1MiB --ramp 0s -q";
+        place.iodyno(&format!("run {words} {files}")).succeeds();
+        let blocks = |name: &str| -> BTreeSet<Vec<u8>> {
+            let bytes = std::fs::read(place.path(name)).unwrap();
+            bytes.chunks(4096).map(<[u8]>::to_vec).collect()
+        };
+        let (a, b) = (blocks("a"), blocks("b"));
+        assert_eq!((a.len(), b.len()), (256, 256), "{words}");
+        assert!(a.is_disjoint(&b), "{words}");
+    }
+}
+
+/// A named file is kept, even if the workload itself writes it for the first time. A later run that reads it lays it out.
+#[test]
+fn a_file_that_a_workload_makes_is_kept() {
+    let place = Place::new();
+    place.write("w.fio", "[job]\nioengine=psync\nrw=write\nbs=64k\nsize=1m\n");
+    place.iodyno("run w.fio --on made?size=1MiB --content verifiable -q").succeeds();
+    assert_eq!(std::fs::metadata(place.path("made")).unwrap().len(), 1 << 20);
+    let document = place.document("run --verify-only --on made");
+    let found = &cells(&document)[0]["evidence"]["verification"];
+    assert_eq!((whole(&found["checked"]), whole(&found["unverified"])), (256, 0), "{found}");
+    place.iodyno("run random-read --on made --ops 10 -q").succeeds();
 }

@@ -20,6 +20,8 @@ const CEILING_SHARE_MAX: f64 = 0.8;
 const LATE_NS: u64 = 1_000_000;
 /// CPU utilisation of a worker above which it cannot reap completions promptly.
 const BUSY_SHARE_MAX: f64 = 0.95;
+/// A share of a core above this is an error of a short window.
+const BUSIEST_SHARE_MAX: f64 = 1.05;
 /// Uncertainty of completion stamps, as a fraction of the median latency, from which it is reported.
 const STAMP_SHARE_MAX: f64 = 0.1;
 
@@ -160,7 +162,14 @@ fn own_limits(cell: &Cell, total: &Interval, say: &mut Say) {
         );
     }
     let busiest = cell.resources.busiest_share(cell.window_ns);
-    if !in_process && busiest > BUSY_SHARE_MAX && cell.key.depth > 1 && cell.window_ns > 0 {
+    // In a very short window most of a worker's time is outside it.
+    let is_short = busiest > BUSIEST_SHARE_MAX;
+    if !in_process
+        && !is_short
+        && busiest > BUSY_SHARE_MAX
+        && cell.key.depth > 1
+        && cell.window_ns > 0
+    {
         say(
             "CPU_BOUND",
             Level::Note,
