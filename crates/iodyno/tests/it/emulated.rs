@@ -85,7 +85,7 @@ fn a_burst_is_not_the_long_run_rate() {
         // A few operations a second more than flow in.
         ("random-read --on model:ebs-gp2?size=100GiB --rate 305 --constant --time 30s", true),
         ("random-read --on model:ebs-gp2 --rate 200 --time 5s", false),
-        ("random-read --on model:ebs-gp2 --rate 2 --time 5s", false),
+        ("random-read --on model:ebs-gp2 --rate 2 --constant --time 5s", false),
         ("random-read --on model:ebs-gp2 --vary rate=100,200 --time 2s", false),
         ("random-read --on model:ebs-gp2?credits=0s --time 5s", false),
         ("random-read --on model:ebs-gp3 --vary depth=8,64 --time 5s", false),
