@@ -443,12 +443,21 @@ impl Cell {
         self.evidence.other_tool.as_ref().is_none_or(|tool| !tool.only_percentiles)
     }
 
-    /// Mean number of operations in flight over the window.
+    /// Mean number of operations in flight over the window. A process that died had not counted them: then by Little's
+    /// law, from the completed operations.
     pub fn oio_mean(&self) -> f64 {
         if self.window_ns == 0 {
             return 0.0;
         }
-        self.resources.outstanding_area_ns as f64 / self.window_ns as f64
+        let area_ns = match self.resources.outstanding_area_ns {
+            0 if self.ended == Ended::Crashed => {
+                let total = self.total();
+                let summed = |of: &Histogram| of.mean_ns().unwrap_or(0.0) * of.count() as f64;
+                total.iter().map(|(_, class)| summed(&class.service)).sum()
+            }
+            counted => counted as f64,
+        };
+        area_ns / self.window_ns as f64
     }
 
     /// Adds the results of a cell that ran at the same time on another worker or target. Keeps the key, facts,

@@ -76,13 +76,14 @@ fn no_field_is_cut() {
     let message =
         |topic, key| Published { sequence: 1, kind: MessageKind::Publish, topic, key, body: b"" };
     let (start, end) = (Start::Now, End::Now);
-    let [short, long, filter] =
-        [[255, 256], [0xffff, 0x1_0000], [0xffff, 0x1_0000]].map(|[a, b]| [text(a), text(b)]);
+    let limits = [[255, 256], [0xffff, 0x1_0000], [4080, 4081]];
+    let [short, long, token] = limits.map(|[a, b]| [text(a), text(b)]);
     for at in 0..2 {
-        let (short, long, filter) = (&*short[at], long[at].as_bytes(), &*filter[at]);
+        let (short, filter) = (&*short[at], &*long[at]);
+        let (long, token) = (filter.as_bytes(), token[at].as_bytes());
         let (topic, key) = ("", &b""[..]);
         for (field, request) in [
-            ("token", Request::Hello { version: 1, token: long }),
+            ("token", Request::Hello { version: 1, token }),
             ("publisher's name", Request::OpenPublisher { name: short }),
             ("topic", Request::Publish(message(short, key))),
             ("key", Request::Publish(message(topic, long))),

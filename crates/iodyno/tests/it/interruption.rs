@@ -1,7 +1,7 @@
 //! Runs that are ended early by Ctrl-C, SIGTERM or SIGKILL. Earlier measurements are kept, and
 //! marked as interrupted or crashed.
 
-use crate::place::{A_MOMENT, Place, Running, SHORT, cells, codes, whole};
+use crate::place::{A_MOMENT, Place, Running, SHORT, cells, codes, number, whole};
 use serde_json::Value;
 use std::os::fd::AsRawFd as _;
 use std::process::{ChildStdout, Stdio};
@@ -181,6 +181,14 @@ fn kept_results_survive_a_kill() {
         for cell in cells(&shown).iter().filter(|cell| cell["ended"] != "ops") {
             assert_eq!(cell["ended"], "crashed", "{cell}");
             assert!(codes(cell).contains(&"CRASHED"));
+            // Little's law, of what had completed.
+            let of_kind = |kind: &str| {
+                let mean_ns = cell[kind]["latency_ns"]["mean"].as_f64().unwrap_or(0.0);
+                number(&cell[kind]["ops"]) / number(&cell["seconds"]).max(1e-9) * mean_ns / 1e9
+            };
+            let law: f64 = ["read", "write"].map(of_kind).iter().sum();
+            let outstanding = number(&cell["oio_mean"]);
+            assert!((outstanding - law).abs() <= 0.05 * law, "{outstanding} {law}: {cell}");
         }
         place.iodyno("show last").succeeds();
         for form in

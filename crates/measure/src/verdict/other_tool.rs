@@ -19,7 +19,7 @@ pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
         say(
             "ONLY_PERCENTILES",
             Level::Warning,
-            "only some percentiles of the latencies are known: those that the program printed are exact, others are upper bounds, and none has a confidence interval; fio keeps the distribution with --output-format=json+".to_owned(),
+            "only some percentiles of the latencies are known: those that the program printed for one job are exact, others and those of several jobs together are upper bounds, and none has a confidence interval; fio keeps the distribution with --output-format=json+".to_owned(),
         );
     }
     if !tool.spread_evenly.is_empty() {
