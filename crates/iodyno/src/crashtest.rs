@@ -62,7 +62,7 @@ struct Job<'a> {
 }
 
 pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failure> {
-    // clap does not ask for --guest beside a flag that --guest excludes.
+    // clap drops the requirement of --guest if a given flag conflicts with --guest.
     if matches!(flags.on, On::Guest) && flags.guest.is_none() {
         return Err(Failure::input("--on guest: name the folder of the guest, --guest FOLDER"));
     }

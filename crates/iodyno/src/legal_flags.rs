@@ -202,8 +202,8 @@ mod tests {
         (has_effect != works.contains(letter)).then(|| format!("{work} {words}: {has_effect}"))
     }
 
-    /// clap does not ask for the flag that another one requires if something conflicts with it. The flag would then be
-    /// ignored, so it must conflict with the same flags.
+    /// Finds flags that clap would accept without the flag that they require. It drops a requirement if a given flag
+    /// conflicts with the required one. A flag must therefore conflict with all that its required flag conflicts with.
     fn ignored_flags(command: &clap::Command, found: &mut Vec<String>) {
         let conflicts = |a: &clap::Arg, b: &clap::Arg| {
             let of = |a: &clap::Arg, b: &clap::Arg| {

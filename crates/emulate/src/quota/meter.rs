@@ -88,7 +88,7 @@ pub(super) struct Meter {
     is_shared: bool,
     /// Maximum number of credits; `None` for a limit without credits.
     credits_max: Option<u64>,
-    /// Units that operations have taken so far.
+    /// Total cost of all operations so far, in units.
     taken: u64,
     /// The limit's token buckets. Without credits: one for the rate. With credits: one for the credits, which gains
     /// the rate, and one for the burst rate.

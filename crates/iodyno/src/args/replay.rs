@@ -115,7 +115,7 @@ fn needs_target(arg: Arg) -> Arg {
     if WITHOUT_TARGET.contains(&arg.get_id().as_str()) {
         arg
     } else {
-        // Without a conflict of its own, a flag that requires another one is ignored beside what conflicts with that.
+        // clap drops the requirement of --on beside --summary, which conflicts with --on: the flag would be ignored.
         arg.requires("on").conflicts_with("summary")
     }
 }

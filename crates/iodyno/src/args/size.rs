@@ -15,7 +15,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno size --cloud aws --price prices.toml --workload oltp1 --rate 6k/s --p99 5ms --capacity 500GiB
   iodyno size --saturate 57ce-gen3 --device ssd-gen3-emlc      find how many SSDs a pair of adapters can drive";
 
-/// Flags that have no effect with --cloud, and so none with a flag that requires it.
+/// Flags that have no effect with --cloud, nor with the flags that require it.
 const NOT_OF_A_CLOUD: [&str; 8] =
     ["saturate", "adapter", "device", "raid", "width", "survive", "life", "report"];
 

@@ -94,7 +94,7 @@ fn a_burst_is_not_the_long_run_rate() {
         assert_eq!(codes.contains(&"TRANSIENT"), is_burst, "{words}: {codes:?}");
         assert_eq!(codes.contains(&"VALID"), !is_burst, "{words}: {codes:?}");
     }
-    // Of ten operations the last has not flowed in again.
+    // Credits flow in 150 times as fast as these operations take them.
     let document = place.document("run random-read --on model:ebs-gp2 --rate 2 --time 5s");
     assert!(!codes(&cells(&document)[0]).contains(&"TRANSIENT"), "{document}");
 }
