@@ -34,16 +34,15 @@ const QUIET_PAUSE: Duration = Duration::from_millis(20);
 const SHARING_PAUSE: Duration = Duration::from_micros(400);
 /// Time after handing out a job during which rank 0 still counts as distributing jobs.
 const SHARES_FOR: Duration = Duration::from_secs(2);
-/// Time limit for one measurement of a rank's clock, during which the rank answers without pauses.
+/// Time limit for one measurement of a rank's clock, during which the rank answers without pauses. Repeated until
+/// the rank counts as lost.
 const CLOCKS_MAX: Duration = Duration::from_millis(400);
-/// Number of attempts to measure the clock of a rank that answers no message.
-const CLOCK_TRIES: u32 = 5;
 
 /// Values of a message's first byte, which states its kind.
-mod kind {
+pub(crate) mod kind {
     pub(super) const BEAT: u8 = 0;
     pub(super) const DATA: u8 = 1;
-    pub(super) const CLOCKS_BEGIN: u8 = 2;
+    pub(crate) const CLOCKS_BEGIN: u8 = 2;
     pub(super) const PING: u8 = 3;
     pub(super) const PONG: u8 = 4;
     pub(super) const CLOCKS_END: u8 = 5;
@@ -148,10 +147,6 @@ impl<'a> Serving<'a> {
     fn run(mut self) -> Option<Lost> {
         loop {
             let mut has_worked = false;
-            while let Some((from, message)) = self.next() {
-                has_worked = true;
-                self.take(from, &message);
-            }
             loop {
                 match self.server.commands.try_recv() {
                     Ok(command) => {
@@ -166,6 +161,11 @@ impl<'a> Serving<'a> {
                     }
                     Err(TryRecvError::Empty) => break,
                 }
+            }
+            // After the commands: those that came during the measurement of clocks tell who is alive.
+            while let Some((from, message)) = self.next() {
+                has_worked = true;
+                self.take(from, &message);
             }
             self.beat();
             self.look_for_lost();
@@ -309,17 +309,16 @@ impl<'a> Serving<'a> {
     fn measure_clocks(&mut self) {
         let mut offsets = vec![ClockOffset::default()];
         for rank in 1..self.transport.size() {
-            let mut found = None;
-            for _ in 0..CLOCK_TRIES {
-                found = ClockOffset::from_round_trips(&self.round_trips(rank));
-                if found.is_some() {
-                    break;
+            let (begun, silent) = (Instant::now(), self.server.timing.patience);
+            let offset = loop {
+                self.beat();
+                if let Some(offset) = ClockOffset::from_round_trips(&self.round_trips(rank)) {
+                    break offset;
                 }
-            }
-            let Some(offset) = found else {
-                let silent = CLOCKS_MAX * CLOCK_TRIES;
-                self.give_up(Lost { rank, silent });
-                return;
+                if begun.elapsed() > silent {
+                    self.give_up(Lost { rank, silent });
+                    return;
+                }
             };
             offsets.push(offset);
         }
@@ -332,19 +331,23 @@ impl<'a> Serving<'a> {
         let mut trips = Vec::new();
         while trips.len() < ROUND_TRIPS as usize && Instant::now() < until {
             let sent_ns = monotonic_ns();
-            self.transport.send(rank, framed(kind::PING, &[]));
-            let Some(answered_ns) = self.wait_for_answer(rank, until) else { break };
+            self.transport.send(rank, framed(kind::PING, &sent_ns.to_le_bytes()));
+            let Some(answered_ns) = self.wait_for_answer(rank, sent_ns, until) else { break };
             trips.push(RoundTrip { sent_ns, answered_ns, received_ns: monotonic_ns() });
         }
         self.transport.send(rank, framed(kind::CLOCKS_END, &[]));
         trips
     }
 
-    fn wait_for_answer(&mut self, rank: u32, until: Instant) -> Option<u64> {
+    /// Waits for the answer to the message sent at `sent_ns`, and drops answers to earlier ones: they would make a
+    /// round trip too short.
+    fn wait_for_answer(&mut self, rank: u32, sent_ns: u64, until: Instant) -> Option<u64> {
         loop {
             match self.transport.receive() {
                 Some((from, message)) if from == rank && message.first() == Some(&kind::PONG) => {
-                    return number(message.get(1..)?);
+                    if number(message.get(1..)?) == Some(sent_ns) {
+                        return number(message.get(9..)?);
+                    }
                 }
                 Some(other) => self.put_off.push_back(other),
                 None if Instant::now() > until => return None,
@@ -359,8 +362,8 @@ impl<'a> Serving<'a> {
         while Instant::now() < until {
             match self.transport.receive() {
                 Some((0, message)) if message.first() == Some(&kind::PING) => {
-                    let now = monotonic_ns().to_le_bytes();
-                    self.transport.send(0, framed(kind::PONG, &now));
+                    let answer = [&message[1..], &monotonic_ns().to_le_bytes()].concat();
+                    self.transport.send(0, framed(kind::PONG, &answer));
                 }
                 Some((0, message)) if message.first() == Some(&kind::CLOCKS_END) => return,
                 Some(other) => self.put_off.push_back(other),

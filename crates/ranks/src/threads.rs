@@ -40,17 +40,22 @@ impl Transport for InThreads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::{Server, kind::CLOCKS_BEGIN};
     use crate::{Host, Ranks, Timing, serve};
+    use std::collections::VecDeque;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
-    /// Runs `work` on each rank and returns the results. A rank for which `serves` returns false has no server
-    /// thread, so that it seems hung.
+    fn serving(transport: &mut InThreads, server: Server) {
+        serve(transport, server);
+    }
+
+    /// Runs `work` on each rank, with `serves` as its server thread, and returns the results.
     fn on_ranks<T: Send>(
         size: u32,
         timing: Timing,
-        serves: impl Fn(u32) -> bool + Sync,
+        serves: impl Fn(&mut InThreads, Server) + Sync,
         work: impl Fn(&Ranks, &AtomicBool) -> T + Sync,
     ) -> Vec<T> {
         std::thread::scope(|scope| {
@@ -71,11 +76,7 @@ mod tests {
                             ranks.leave();
                             done
                         });
-                        if serves(rank) {
-                            serve(&mut transport, server);
-                        } else {
-                            drop(server);
-                        }
+                        serves(&mut transport, server);
                         runs.join().unwrap()
                     })
                 })
@@ -87,23 +88,18 @@ mod tests {
     #[test]
     fn values_go_to_the_first_and_back_in_the_order_of_ranks() {
         for size in [1, 2, 7, 64] {
-            let all = on_ranks(
-                size,
-                Timing::default(),
-                |_| true,
-                |ranks, _| {
-                    let mut seen = Vec::new();
-                    for turn in 0..5 {
-                        seen.push(ranks.all(&(ranks.rank() * 10 + turn)).unwrap());
-                    }
-                    assert_eq!(ranks.gather(&1).unwrap().is_some(), ranks.is_first());
-                    assert_eq!(
-                        ranks.hosts()[ranks.rank() as usize].name,
-                        format!("host{}", ranks.rank() / 2)
-                    );
-                    seen
-                },
-            );
+            let all = on_ranks(size, Timing::default(), serving, |ranks, _| {
+                let mut seen = Vec::new();
+                for turn in 0..5 {
+                    seen.push(ranks.all(&(ranks.rank() * 10 + turn)).unwrap());
+                }
+                assert_eq!(ranks.gather(&1).unwrap().is_some(), ranks.is_first());
+                assert_eq!(
+                    ranks.hosts()[ranks.rank() as usize].name,
+                    format!("host{}", ranks.rank() / 2)
+                );
+                seen
+            });
             let expected: Vec<Vec<u32>> =
                 (0..5).map(|turn| (0..size).map(|r| r * 10 + turn).collect()).collect();
             assert!(all.iter().all(|seen| *seen == expected), "{size}");
@@ -114,19 +110,10 @@ mod tests {
     /// the bound.
     #[test]
     fn the_start_is_agreed_on_before_it_comes() {
-        let starts = on_ranks(
-            4,
-            Timing::default(),
-            |_| true,
-            |ranks, _| {
-                assert_eq!(
-                    ranks.agree_on_start(ranks.rank() != 2).unwrap(),
-                    None,
-                    "one is not ready"
-                );
-                ranks.agree_on_start(true).unwrap().unwrap()
-            },
-        );
+        let starts = on_ranks(4, Timing::default(), serving, |ranks, _| {
+            assert_eq!(ranks.agree_on_start(ranks.rank() != 2).unwrap(), None, "one is not ready");
+            ranks.agree_on_start(true).unwrap().unwrap()
+        });
         for start in &starts {
             assert!(start.clock.offset_ns.unsigned_abs() <= start.clock.bound_ns, "{starts:?}");
             let apart_ns = start.monotonic_ns.abs_diff(starts[0].monotonic_ns);
@@ -139,29 +126,19 @@ mod tests {
     fn jobs_are_shared_out_once_each() {
         let jobs: Vec<u64> = (0..200).collect();
         for size in [1, 2, 5] {
-            let all = on_ranks(
-                size,
-                Timing::default(),
-                |_| true,
-                |ranks, _| {
-                    let mut seen = Vec::new();
-                    for _ in 0..3 {
-                        let square = |job: &u64| Ok::<_, u64>((job * job, ranks.rank()));
-                        let done = ranks.share_out(
-                            2,
-                            &jobs,
-                            square,
-                            |(square, _)| (*square, 99),
-                            &mut |_| {},
-                        );
-                        seen.push(done.unwrap());
-                    }
-                    let fails = |job: &u64| if *job == 20 { Err(*job) } else { Ok(*job) };
-                    let done = ranks.share_out(1, &jobs, fails, |job| *job, &mut |_| {}).unwrap();
-                    assert_eq!(done[20], Some(Err(20)));
-                    seen
-                },
-            );
+            let all = on_ranks(size, Timing::default(), serving, |ranks, _| {
+                let mut seen = Vec::new();
+                for _ in 0..3 {
+                    let square = |job: &u64| Ok::<_, u64>((job * job, ranks.rank()));
+                    let done =
+                        ranks.share_out(2, &jobs, square, |(square, _)| (*square, 99), &mut |_| {});
+                    seen.push(done.unwrap());
+                }
+                let fails = |job: &u64| if *job == 20 { Err(*job) } else { Ok(*job) };
+                let done = ranks.share_out(1, &jobs, fails, |job| *job, &mut |_| {}).unwrap();
+                assert_eq!(done[20], Some(Err(20)));
+                seen
+            });
             for (rank, seen) in all.iter().enumerate() {
                 for batch in seen {
                     for (job, done) in jobs.iter().zip(batch) {
@@ -179,37 +156,32 @@ mod tests {
     fn the_first_hears_how_far_all_are() {
         let jobs: Vec<u32> = (0..8).collect();
         let first_is_at_work = AtomicBool::new(false);
-        let heard = on_ranks(
-            3,
-            Timing::default(),
-            |_| true,
-            |ranks, _| {
-                ranks.say(&(ranks.rank() + 10));
-                let begun = std::sync::Mutex::new(Vec::new());
-                let (go, gone) = std::sync::mpsc::channel();
-                let gone = std::sync::Mutex::new(gone);
-                let mut tell = |jobs: usize| {
-                    begun.lock().unwrap().push(jobs);
-                    // Rank 0's first job lasts until all jobs have begun and all ranks are heard.
-                    if jobs == 8 && ranks.said::<u32>().iter().all(Option::is_some) {
-                        let _ = go.send(());
-                    }
-                };
-                let work = |job: &u32| {
-                    if ranks.is_first() {
-                        first_is_at_work.store(true, Ordering::Relaxed);
-                        let _ = gone.lock().unwrap().recv();
-                    }
-                    // The others leave rank 0 one job.
-                    while !first_is_at_work.load(Ordering::Relaxed) {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                    Ok::<u32, u32>(*job)
-                };
-                ranks.share_out(1, &jobs, work, |job| *job, &mut tell).unwrap();
-                (ranks.said::<u32>(), begun.into_inner().unwrap())
-            },
-        );
+        let heard = on_ranks(3, Timing::default(), serving, |ranks, _| {
+            ranks.say(&(ranks.rank() + 10));
+            let begun = std::sync::Mutex::new(Vec::new());
+            let (go, gone) = std::sync::mpsc::channel();
+            let gone = std::sync::Mutex::new(gone);
+            let mut tell = |jobs: usize| {
+                begun.lock().unwrap().push(jobs);
+                // Rank 0's first job lasts until all jobs have begun and all ranks are heard.
+                if jobs == 8 && ranks.said::<u32>().iter().all(Option::is_some) {
+                    let _ = go.send(());
+                }
+            };
+            let work = |job: &u32| {
+                if ranks.is_first() {
+                    first_is_at_work.store(true, Ordering::Relaxed);
+                    let _ = gone.lock().unwrap().recv();
+                }
+                // The others leave rank 0 one job.
+                while !first_is_at_work.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok::<u32, u32>(*job)
+            };
+            ranks.share_out(1, &jobs, work, |job| *job, &mut tell).unwrap();
+            (ranks.said::<u32>(), begun.into_inner().unwrap())
+        });
         let (said, begun) = &heard[0];
         assert_eq!(*said, [Some(10), Some(11), Some(12)]);
         assert!(begun.is_sorted() && begun.last() == Some(&8), "{begun:?}");
@@ -222,7 +194,9 @@ mod tests {
         let lost = on_ranks(
             3,
             timing,
-            |rank| rank != 1,
+            |transport, server| {
+                if transport.rank() == 1 { drop(server) } else { serving(transport, server) }
+            },
             |ranks, stop| {
                 if ranks.rank() == 1 {
                     return None;
@@ -234,5 +208,65 @@ mod tests {
         );
         // Rank 2 talks only to rank 0, which ends.
         assert_eq!(lost, [Some(1), None, Some(0)]);
+    }
+
+    /// A transport whose rank receives nothing for a time after it was told that its clock is measured, as on a host
+    /// that is busy.
+    struct Stalling {
+        inner: InThreads,
+        until: Option<Instant>,
+        held: VecDeque<(u32, Vec<u8>)>,
+    }
+
+    const STALL: Duration = Duration::from_millis(2500);
+
+    impl Transport for Stalling {
+        fn rank(&self) -> u32 {
+            self.inner.rank()
+        }
+
+        fn size(&self) -> u32 {
+            self.inner.size()
+        }
+
+        fn send(&mut self, to: u32, message: Vec<u8>) {
+            self.inner.send(to, message);
+        }
+
+        fn receive(&mut self) -> Option<(u32, Vec<u8>)> {
+            while let Some((from, message)) = self.inner.receive() {
+                let measured = message.first() == Some(&CLOCKS_BEGIN);
+                if measured && self.until.is_none() {
+                    self.until = Some(Instant::now() + STALL);
+                }
+                self.held.push_back((from, message));
+            }
+            if self.until.is_some_and(|until| Instant::now() < until) {
+                return None;
+            }
+            self.held.pop_front()
+        }
+    }
+
+    #[test]
+    fn a_rank_whose_clock_is_measured_may_be_silent_for_the_patience() {
+        let starts = on_ranks(
+            3,
+            Timing::default(),
+            |transport, server| {
+                if transport.rank() != 1 {
+                    return serving(transport, server);
+                }
+                let from = std::mem::replace(&mut transport.from, channel().1);
+                let inner = InThreads { rank: 1, to: transport.to.clone(), from };
+                let held = VecDeque::new();
+                serve(&mut Stalling { inner, until: None, held }, server);
+            },
+            |ranks, _| ranks.agree_on_start(true).unwrap().unwrap(),
+        );
+        // Late answers to the messages of the silent time are no round trips.
+        for start in &starts {
+            assert!(start.clock.offset_ns.unsigned_abs() <= start.clock.bound_ns, "{starts:?}");
+        }
     }
 }
