@@ -83,7 +83,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
         }
         let _ = writeln!(
             summary,
-            "\n{:<8}{:<28}{:>6}  [least-most]  beside memcpy",
+            "\n{:<8}{:<28}{:>6}  [min-max]  / memcpy's rate",
             case.name, "", "GB/s"
         );
         for (contender, of) in contenders.iter().zip(&rates) {

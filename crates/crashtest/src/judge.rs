@@ -38,7 +38,7 @@ struct Known {
     contents: HashMap<Key, Verdict>,
     /// Traces with their verdicts, by the length of the output against which the state was judged.
     traces: HashMap<usize, VecDeque<(Trace, Verdict)>>,
-    /// Number of states that were checked although their reads were known.
+    /// Number of states that were checked although an earlier state with the same reads has a verdict.
     spot_checks: u64,
     /// Number of states that equal an earlier one in all parts that the checker read.
     agreed: u64,

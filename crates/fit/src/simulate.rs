@@ -25,7 +25,8 @@ const SIMULATED_BYTES: (u64, u64) = (8 << 30, 32 << 30);
 /// Maximum number of simulated events of a warm-up, which fills buffers and caches. The second number is for an SSD
 /// outside the steady state of random writes, which has only a small buffer to fill.
 const WARM_UP_EVENTS_MAX: (u64, u64) = (400_000, 80_000);
-/// Approximate number of pages in the map of a simulated SSD outside the steady state, where it collects no garbage.
+/// Approximate number of pages in the map of an SSD that is simulated outside the steady state, and so collects no
+/// garbage.
 const MAP_PAGES: u64 = 1 << 15;
 /// Number of operations of a cell in the steady state of random writes, as a multiple of that of other cells.
 const STEADY_OPS: u64 = 5;

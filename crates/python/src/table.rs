@@ -31,7 +31,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// Names of the columns, in order.
+    /// Names of the columns, from left to right.
     #[getter]
     fn column_names(&self) -> Vec<&str> {
         self.schema.fields().iter().map(|field| field.name().as_str()).collect()

@@ -117,7 +117,9 @@ fn of_sweep(sweep: &SweepFinding, naming: &Naming<'_>) -> Vec<Headline> {
     } else if sweep.scaling.is_none() {
         let what = match curve {
             _ if table.rows.len() == 1 => naming.stage,
-            Some(curve) if !curve.ceilings.is_empty() => "highest rate, possibly over the ceiling",
+            Some(curve) if !curve.ceilings.is_empty() => {
+                "highest rate; its latency may exceed the ceiling"
+            }
             _ => "most",
         };
         all.extend(most(&table.rows).map(|r| headline(r, what)));

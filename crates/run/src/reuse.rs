@@ -265,8 +265,11 @@ fn believe(
     })
 }
 
-/// Finds the purge that preceded the fill in cell `at`, with no other I/O between the two. Returns how the purge
-/// deviated from a complete one.
+/// Checks, if a purge is `wanted`, that one preceded the fill in cell `at`, with no other I/O between the two. Returns
+/// how it deviated from a complete purge, or `None` if it did not.
+///
+/// # Errors
+/// The reason why the run can't be reused.
 fn purge_before(run: &Run, at: usize, wanted: bool) -> Result<Option<String>, String> {
     let place = run.cells[at].key.place.as_ref();
     let before = run.cells[..at].iter().rev().filter(|cell| {

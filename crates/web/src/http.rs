@@ -119,8 +119,8 @@ pub(crate) fn read(stream: &TcpStream) -> Result<Request, Refusal> {
     }
 }
 
-/// Parses the head of a request. Returns the request without its body, the length of the body and the length of the
-/// head, bytes; `None` while the head is incomplete.
+/// Parses the head of a request. Returns the request with an empty body, and two lengths in bytes: of the body and of
+/// the head. `None` while the head is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<(Request, usize, usize)>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut parsed = httparse::Request::new(&mut fields);

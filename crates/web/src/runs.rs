@@ -199,7 +199,7 @@ impl Runs {
 }
 
 impl State {
-    /// Whether the result of a run is still to be found.
+    /// Whether the result of a run has yet to be computed.
     fn is_pending(&self, run: &RunSummary) -> bool {
         let of = self.standings.get(&run.id);
         run.has_method

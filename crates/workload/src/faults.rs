@@ -24,7 +24,7 @@ impl Faults {
 
     pub(crate) fn share(&mut self, key: &str, share: f64) {
         if !(share > 0.0 && share <= MAX_SHARE) {
-            let help = "shares are relative to one another: 70 and 30 are 70 % and 30 %";
+            let help = "shares are relative to one another: 7 and 3 are 70 % and 30 %";
             self.add(key, "a share must be a number above 0 and at most 10^9", help);
         }
     }

@@ -130,7 +130,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "mix = { read = -1 }",
-        "2:16 [-1] a share must be a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)",
+        "2:16 [-1] a share must be a number above 0 and at most 10^9 (shares are relative to one another: 7 and 3 are 70 % and 30 %)",
     ),
     (
         "mix = { flush = 1 }",
@@ -176,7 +176,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "block = [{ size = \"4k\", share = 0 }, { size = 4096, share = 2 }]\nmix = { read = 1 }",
-        "2:33 [0] a share must be a number above 0 and at most 10^9 (shares are relative to one another: 70 and 30 are 70 % and 30 %)\n\
+        "2:33 [0] a share must be a number above 0 and at most 10^9 (shares are relative to one another: 7 and 3 are 70 % and 30 %)\n\
          2:47 [4096] 4 KiB is already listed (list each size once, with the sum of its shares)",
     ),
     (

@@ -1,4 +1,4 @@
-//! Operations of a folder on the content and size of files.
+//! Operations of the recorded file system on the content and size of files: read, write, truncate, allocate, seek.
 
 use super::node::Folder;
 use super::{Access, Item};

@@ -15,8 +15,7 @@ use iodyno_units::{OpKind, human};
 use iodyno_workload::{Pattern, Spec};
 use std::ops::Range;
 
-/// Maximum net gain of a store (a buffer or cache) that counts as at rest, as a fraction of the bytes written
-/// to it.
+/// A buffer or cache has settled if its net gain is below this fraction of the bytes written to it.
 const NET_SHARE_MAX: f64 = 0.01;
 /// Duration of the warm-up before the first check, ns.
 const FIRST_CHECK_NS: u64 = 10_000_000;

@@ -129,7 +129,7 @@ pub(super) struct LimitRules {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CreditsRule {
     pub(super) most: Rule,
-    /// Time for which a full bucket lasts at the burst rate, ns. It determines the bucket's size. `None`: `most` does.
+    /// Time for which a full bucket lasts at the burst rate, ns, from which its size follows. `None`: `most` is the size.
     pub(super) lasts_ns: Option<u64>,
     /// Credits at the start; `None`: a full bucket.
     pub(super) start: Option<u64>,

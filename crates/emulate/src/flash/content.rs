@@ -20,8 +20,8 @@ pub(super) struct Stored {
     pub unit: u64,
     pub value: u64,
     pub sequence: u64,
-    /// True if the value was read from flash to complete a translation unit, or if a power cut tore its unit. No
-    /// [`ContentEvent::Landed`] is then reported for it.
+    /// True if no [`ContentEvent::Landed`] is reported for the value: it was read from flash to complete a translation
+    /// unit, or a power cut tore the unit.
     pub moved: bool,
 }
 

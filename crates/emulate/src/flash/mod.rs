@@ -164,7 +164,7 @@ struct Batch {
     copies: Vec<(ftl::PageCopy, u32)>,
     /// Reads that complete partly written translation units: die, and number of 4 KiB units.
     merges: Vec<(u16, u32)>,
-    /// Units that are programmed again because the host has written other parts of their translation units.
+    /// Units that the host did not write, programmed again because it wrote other units of the same translation unit.
     moved: Vec<merge::Moved>,
     /// Physical slots programmed without data, because too few units were waiting.
     filler: Vec<u32>,

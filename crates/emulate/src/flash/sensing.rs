@@ -19,7 +19,7 @@ pub(super) struct Sensing {
     slc_read_ns: Option<u64>,
     /// Mean time until a suspended operation can stop, ns; 0: it can stop anywhere.
     suspend_ns: u64,
-    /// Probability that a suspension takes this time, in units of 2^-64; `None`: all do.
+    /// Probability that a suspension takes time, of mean `suspend_ns`, in units of 2^-64; `None`: each does.
     suspend_share: Option<u64>,
     rng: Generator,
 }

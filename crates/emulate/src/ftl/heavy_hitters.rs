@@ -9,14 +9,14 @@
 //!
 //! Heavy hitters are detected by counters in sets of eight, similar to Misra and Gries (1982). An entry of a set is a
 //! page and its counter, which rises with each write of the page. Of the writes to pages that have no entry, one in 16
-//! lowers one counter of the set, or takes over its entry if the counter is 0. So a counter keeps rising only if its page has more than 1/128 (1 / (16 ×
-//! 8)) of the set's writes. A set serves at least 1024 pages, so under a uniform load each page has at most an eighth
-//! of this threshold.
+//! lowers one counter of the set, or takes over its entry if the counter is 0. So a counter keeps rising only if its
+//! page has more than 1/128 (1 / (16 × 8)) of the set's writes. A set serves at least 1024 pages, so under a uniform
+//! load each page has at most an eighth of this threshold.
 
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};
 
-/// Mean number of writes, of pages that have no entry, after which a counter is lowered by 1.
+/// Of the writes to pages without an entry, one in this many, on average, lowers a counter of the set.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
 /// Count at which a page becomes a heavy hitter. It remains one until its count is 0.

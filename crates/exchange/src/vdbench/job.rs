@@ -324,7 +324,7 @@ impl Reading<'_, '_> {
         Process::Poisson
     }
 
-    /// Adds notes and warnings about the run.
+    /// Adds notes and warnings where vdbench and iodyno differ, or where the job might not measure the device.
     fn traps(
         &mut self,
         storage: &Definition,

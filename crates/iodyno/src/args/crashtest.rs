@@ -54,14 +54,14 @@ pub struct Crashtest {
     /// Choose where the program and the checkers run, and what is recorded
     #[arg(long, value_name = "WHERE", default_value = "folder", requires_if("guest", "guest"))]
     pub on: CrashtestOn,
-    /// Explore these classes of states: prefix, one-missing, one-alone, torn, subset; may be repeated [default: all]
+    /// Explore this class of states; may be repeated [default: all but model; with --device, model]
     ///
     ///   prefix       the first k non-durable changes survive
     ///   one-missing  the first k survive, without one of them and those that require it
     ///   one-alone    one survives, with those that it requires
     ///   torn         a write survives in part
     ///   subset       all survive except 2 to N, or only 2 to N (--bound)
-    ///   model        with --device, then the default: what the device keeps at each instant
+    ///   model        what the device keeps at each instant; requires --device
     #[arg(verbatim_doc_comment, long, value_name = "CLASS", value_delimiter = ',')]
     pub class: Vec<String>,
     /// In states of the class `subset`, lose at most N non-durable changes, or keep at most N

@@ -14,13 +14,16 @@ pub(super) const EXAMPLES: &str = "Examples:
   iodyno fit --figures sheet.toml --like nvme-tlc-3840g -o my.toml   to printed figures, without a device
   iodyno run oltp-67-33-4k --on model:./my.toml     what the twin predicts
 
-Exit codes: 0 fitted, 9 no device of this kind behaves as measured (MISFIT), the twin is more than 10 % off and the
-nearest measured cell less (WORTHLESS), or most cells have warnings; others as in `iodyno --help`.";
+Exit codes: 0 fitted; 9 MISFIT (no device of this kind behaves as measured), WORTHLESS (the twin is more than 10 %
+off, and the nearest measured cell is closer), or most cells have warnings; others as in `iodyno --help`.";
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Fit {
-    /// Target to measure: a file, a block device, nbd: or ram:; or, to try `fit` itself, an emulated device (live: or model:), written in order unless its name has a state
+    /// Target to measure: a file, a block device, nbd: or ram:
+    ///
+    /// To try `fit` itself, name an emulated device (live: or model:). It is written in order first, unless its name
+    /// says otherwise, such as `?state=random`.
     #[arg(value_name = "TARGET", required_unless_present_any = ["from", "figures"], conflicts_with = "from")]
     pub target: Option<TargetName>,
     /// Fit to the cells of this run of the notebook, and measure nothing

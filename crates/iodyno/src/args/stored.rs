@@ -72,8 +72,8 @@ pub struct History {
 pub struct Report {
     /// Run: an id, the start of an id, `last`, `last~1`, or a name; may be repeated
     ///
-    /// If there are several, each is compared with the first, and a name (`run --name`) stands for all runs with
-    /// that name.
+    /// With several, each is compared with the first, and a name (`run --name`) stands for all runs with that name.
+    /// With one, a name must be that of only one run.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
     /// Write to this file, or to standard output with `-` [default: iodyno-ID.html; --markdown and --csv: standard
@@ -138,8 +138,8 @@ pub struct Export {
     pub format: &'static ExportFormat,
     /// Write to this file [default: standard output]
     ///
-    /// With fio-json and fio-json+, a PATH that ends in .json is a file, as without --out; any other is a folder, created
-    /// if absent, for one file per job, named as fio-plot expects. fio-logs requires --out, always a folder.
+    /// With fio-json and fio-json+, a PATH that ends in .json is one file with all jobs. Any other is a folder, created
+    /// if absent, with one file per job, named as fio-plot expects. fio-logs requires --out, always a folder.
     #[arg(long, short, value_name = "PATH")]
     pub out: Option<PathBuf>,
     /// With fio-logs, combine 2^N of fio's histogram bins into one column, N from 0 to 6

@@ -175,7 +175,7 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
         _ => {
             let known = ERRORS.iter().find(|(name, _)| *name == value);
             let (_, error) = known.ok_or_else(|| {
-                format!("`{value}` is not an error to inject: use EIO, ENOSPC, ENODEV or EINVAL, or a percentage such as 1%")
+                format!("`{value}` is neither an error to inject (EIO, ENOSPC, ENODEV or EINVAL) nor a percentage such as 1%")
             })?;
             Action::Fail(*error)
         }

@@ -1,6 +1,5 @@
-//! Operations that a volume refuses before they reach the machine: operations beyond its current size, and, while the
-//! volume is full, those that need new space. A resize or an exhausted thin pool does not involve the emulated
-//! device.
+//! Operations that a volume refuses before they reach the emulated device: those beyond its current size and, while its
+//! thin pool is exhausted, those that need new space. The emulated device knows of neither.
 
 use super::operations::Inner;
 use super::{Live, Sink, store_of};

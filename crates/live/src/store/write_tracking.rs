@@ -431,7 +431,7 @@ impl Store {
     }
 }
 
-/// Writes to the base, the durable content, the section of a unit that the payload covers.
+/// Writes the section of a unit that the payload covers to the base, the durable content.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

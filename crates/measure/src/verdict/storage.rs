@@ -148,9 +148,9 @@ fn why_cached(
         )
     } else {
         let holes =
-            if reads_short { " or from holes (never-written blocks) of a file below" } else { "" };
+            if reads_short { " or from holes of a file (blocks never written)" } else { "" };
         format!(
-            "not all {what} reached a device: a layer above the device answered from memory (such as the page cache){holes}, or stores fewer bytes than it receives; {fill}measure the device below {who}, or a file system that does direct I/O",
+            "not all {what} reached a device: a layer above it answers from memory{holes}, or compresses or deduplicates; {fill}measure the device below {who}, or use a file system that does direct I/O",
             fill = if reads_short { "write the whole range once, " } else { "" },
         )
     })

@@ -86,8 +86,7 @@ impl Extent {
         self.ends = self.ends.map(|(low, high)| (low - by, high + by));
     }
 
-    /// Adds space above the maximum, as a fraction of the whole extent, or of the distance from 0 if that is
-    /// longer.
+    /// Raises the maximum by a fraction of its distance from the minimum, or from 0 if the minimum is above 0.
     pub(super) fn headroom(&mut self, share: f64) {
         self.ends = self.ends.map(|(low, high)| (low, high + share * (high - low.min(0.0)).abs()));
     }

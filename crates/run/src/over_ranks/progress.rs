@@ -62,7 +62,7 @@ pub(crate) fn rates(
     })
 }
 
-/// Sums rates by rank. Returns the sum, the number of ranks, and the slowest rank with its IOPS; None if
+/// Adds up the rates of all ranks. Returns the sum, the number of ranks, and the slowest rank with its IOPS; `None` if
 /// there are no rates.
 fn together(all: impl Iterator<Item = (u32, Rates)>) -> Option<(Rates, u32, (u32, f64))> {
     let mut sum = Rates::default();

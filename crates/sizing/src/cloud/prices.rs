@@ -76,7 +76,7 @@ pub struct VolumePrice {
     /// Price tiers of provisioned IOPS: the upper end of each tier, ascending, and the price per IOPS in it.
     iops: Vec<(f64, f64)>,
     iops_included: f64,
-    /// Price per provisioned MB/s or MiB/s and month, in the unit of the class.
+    /// Price per month of one provisioned MB/s, or MiB/s if the class counts in MiB/s.
     mbps: f64,
     mbps_included: f64,
     /// Price of on-demand bursting; `None`: the class does not offer it.

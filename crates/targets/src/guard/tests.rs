@@ -418,7 +418,8 @@ fn unreadable_targets_may_hold_anything() {
     assert_eq!(codes(&export), [RefusalCode::UnknownContent]);
 }
 
-/// A blank device is not exempt from a purge's checks: a purge also erases data that no sample found.
+/// A purge requires the name of the device or export even if the samples found it blank, because it also erases data
+/// that they missed.
 #[test]
 fn a_device_or_an_export_is_purged_by_its_name_alone() {
     let disk = block(&partitioned(), "8:0");

@@ -24,7 +24,7 @@ use crate::signature;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the block status of the whole export. When it expires, allocation is unknown.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum length of one block status request; a multiple of every possible block size.
+/// Maximum length of one block status request: a multiple of every minimum block size that NBD permits, at most 64 KiB.
 const STATUS_BYTES: u64 = (1 << 32) - (64 << 10);
 /// Maximum number of extents to read from an export; beyond it, allocation is unknown.
 const EXTENTS_MAX: u64 = 1 << 20;

@@ -75,8 +75,8 @@ fn findings(tree: &Tree, target: &str) -> String {
 /// A stack that may be misjudged: name, change to the machine's tree, target, expected findings.
 type Trap = (&'static str, fn(&Tree), &'static str, &'static str);
 
-/// Stacks that the kernel of a test machine may lack, as recorded trees. A measurement is honest only if the findings
-/// say `device` and not `cached`.
+/// Stacks that may be misjudged, as changes to a recorded tree, because a test machine's kernel may lack some of them.
+/// A measurement is honest only if the findings contain `device` and not `cached`.
 const TRAPS: &[Trap] = &[
     ("a disk", |_| {}, "sdb", "device sdb"),
     ("a partition counts for itself", |_| {}, "sda1", "device sda1"),
