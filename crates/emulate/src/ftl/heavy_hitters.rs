@@ -16,7 +16,7 @@
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};
 
-/// Of the writes to pages without an entry, one in this many, on average, lowers a counter of the set.
+/// One in this many writes to pages without an entry, on average, lowers a counter of the set.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
 /// Count at which a page becomes a heavy hitter. It remains one until its count is 0.
