@@ -177,7 +177,8 @@ fn p_and_q(simd: Simd, all: &mut [&mut [u8]]) {
     simd.p_and_q(&data, p, q);
 }
 
-/// Updates P and Q as if the content of the first strip were replaced by that of the second.
+/// Updates P and Q as if the content of the first strip were replaced by that of the second. `exponent`: e of the
+/// factor 2^e that the strip has in Q.
 fn update(simd: Simd, all: &mut [&mut [u8]], exponent: usize) {
     let [old, new, .., p, q] = all else { unreachable!("ten members") };
     simd.update(Some(p), Some(q), old, new, exponent);

@@ -25,7 +25,7 @@ struct Options {
     study: bool,
 }
 
-/// Simulated operations, and resources used by one run of one process.
+/// Simulated operations of one run, and the resources that its process used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     operations: f64,

@@ -120,7 +120,7 @@ pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     }
 }
 
-/// Text of a TOML value, without quotes: of an array, its items separated by commas; of a table, nothing.
+/// Text of a TOML value, without quotes. An array gives its items, separated by commas; a table gives an empty text.
 pub(crate) fn plain(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.clone().into_owned(),

@@ -35,8 +35,8 @@ impl Reader {
         Self { bases, ..Self::default() }
     }
 
-    /// Reads a whole file. Returns `None`, with an error recorded, if the text is not TOML or has another type or
-    /// version. `kind` is `None` for files that do not state their type.
+    /// Reads a whole file. Returns `None`, with an error recorded, if the text is not TOML or if the file has another
+    /// type or version than expected. `kind` is `None` for files that do not state their type.
     pub fn file(
         &mut self,
         text: &str,
@@ -226,7 +226,8 @@ impl Reader {
         self.refuse(at, message, format!("for example `{} = {value}`", first.name()));
     }
 
-    /// Reads a parameter that must state its source: `{ is = VALUE, from = "SOURCE: WHY" }`, or with the keys of a rule.
+    /// Reads a parameter that must state its source: `{ is = VALUE, from = "SOURCE: WHY" }`, or with the keys of a
+    /// rule.
     fn parameter(&mut self, key: &Key, node: &Node<'_>) -> Entry {
         let unread = |span| Entry { span, value: Value::Unread };
         let no_source = format!("the parameter `{}` has no source", key.path);

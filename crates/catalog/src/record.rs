@@ -74,7 +74,7 @@ impl Entry {
         if let Value::Record(record) = &self.value { Some(record) } else { None }
     }
 
-    /// Values of an array; a single value where an array is allowed counts as an array of one. Empty for other types.
+    /// Values of an array; where an array is allowed, a single value counts as an array of one. Empty for other types.
     pub fn items(&self) -> &[Entry] {
         if let Value::List { items, .. } = &self.value { items } else { &[] }
     }
@@ -133,7 +133,7 @@ impl Record {
         self.text(path).unwrap_or_default()
     }
 
-    /// Values of the array at a path; a single value where an array is allowed counts as an array of one. Empty if the
+    /// Values of the array at a path; where an array is allowed, a single value counts as an array of one. Empty if the
     /// key is missing or has another type.
     pub fn items(&self, path: &str) -> &[Entry] {
         self.get(path).map_or(&[], Entry::items)

@@ -34,7 +34,7 @@ pub struct Setting {
     pub guest: Option<String>,
 }
 
-/// Result of an exploration, with the run and the settings that were explored.
+/// Result of an exploration, with a summary of the run, and the setting.
 #[derive(Debug)]
 pub struct Outcome {
     /// Counts of states and verdicts, and the findings.
@@ -226,7 +226,7 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
     }
 }
 
-/// First finding of the virtual machine with the same verdict.
+/// First finding in `guest`, the result of the virtual machine, with the verdict of `finding`; `None` if there is none.
 fn confirming<'a>(finding: &Finding, guest: &'a Outcome) -> Option<&'a Finding> {
     guest.explored.findings.iter().find(|known| known.verdict == finding.verdict)
 }

@@ -57,8 +57,8 @@ pub struct CheckRun {
 
 /// A checker: decides whether the files that a power cut can leave are correct.
 pub trait Check: Sync {
-    /// Runs the checker in a folder with the content of `tree`. `acknowledged` is the output of the program before
-    /// the cut. `watch` is told which parts the checker reads.
+    /// Runs the checker in a folder with the content of `tree`. `acknowledged` is the output of the program before the
+    /// cut. `watch` is told which parts of the tree the checker reads.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ pub struct Checker<'a> {
     has_read_promise: Arc<AtomicBool>,
 }
 
-/// Observer that sets the flag when a file's content or size is read.
+/// Observer that sets its flag when the content or the size of a file is read.
 struct Reading(Arc<AtomicBool>);
 
 impl Watch for Reading {

@@ -77,7 +77,8 @@ impl Finding {
     }
 }
 
-/// Describes effects, with the paths that files had at the time. `effects` need not be sorted.
+/// Describes the loss of each effect. Files have the paths that they had at the time of the effect. `effects` need not
+/// be sorted.
 fn in_words(states: &States, effects: &[usize]) -> Vec<Loss> {
     let all = &states.effects().all;
     let mut order: Vec<usize> = (0..effects.len()).collect();

@@ -12,13 +12,13 @@ use std::ops::Range;
 const WRITE_BYTES_MAX: u64 = 1 << 20;
 /// Maximum length of a submitted zeroing operation, bytes.
 const ZERO_BYTES_MAX: u64 = 1 << 31;
-/// Maximum number of machine events until an operation must have completed.
+/// Maximum number of events of the emulated machine until an operation completes, or until the machine is at rest.
 const EVENTS_MAX: u64 = 10_000_000;
 
 /// Executes the changes and flushes of a log in virtual time, one after another on the only volume of `system`. In the
 /// returned log, [`Event::Landed`] replaces the flushes: there is one at each instant at which changes became durable.
-/// Writes are split into the blocks that the device writes atomically, or into blocks of 4 KiB if those are smaller.
-/// `seed` seeds the device's random numbers.
+/// Writes are split into the blocks that the device writes atomically, or into blocks of 4 KiB if the atomic blocks are
+/// smaller. `seed` seeds the device's random numbers.
 ///
 /// # Errors
 /// The system is not a single device, loses all content when power fails, or is smaller than the log's device; an
@@ -85,7 +85,7 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
     Ok(History { start: log.start.clone(), events: run.events })
 }
 
-/// Units that at least one write of the log touches.
+/// Numbers of the 4 KiB units that at least one write of the log touches.
 fn written_units(log: &History) -> BTreeSet<u64> {
     let mut all = BTreeSet::new();
     for event in &log.events {
@@ -103,7 +103,7 @@ fn written_units(log: &History) -> BTreeSet<u64> {
     all
 }
 
-/// Units that a byte range touches, even in part.
+/// Numbers of the 4 KiB units that a byte range touches, even in part.
 fn units(bytes: &Range<u64>) -> Range<u64> {
     bytes.start / UNIT_BYTES..bytes.end.div_ceil(UNIT_BYTES)
 }
@@ -112,12 +112,12 @@ struct Run {
     machine: Machine,
     capacity_bytes: u64,
     worker: u32,
-    /// Size of the aligned blocks that the device writes atomically, at least a unit.
+    /// Size of the aligned blocks that the device writes atomically, bytes; at least a 4 KiB unit.
     block_bytes: u64,
     /// Token of the last submitted operation. Tokens ascend.
     token: u64,
     events: Vec<Event>,
-    /// For each change of several units, by the index of its event: number of the units that are not durable yet.
+    /// For each change of one or more units, by the index of its event: number of its units that are not durable yet.
     left: BTreeMap<usize, u64>,
     /// For each unit, changes that are not durable yet: token and index of the event, ascending.
     units: BTreeMap<u64, Vec<(u64, usize)>>,
@@ -258,8 +258,8 @@ impl Run {
         more
     }
 
-    /// Marks `units` as durable in the version that operation `token` wrote, and earlier versions. Adds to `landed`
-    /// each change of which all units are durable.
+    /// Marks the versions of `units` that operation `token` and earlier operations wrote as durable. Adds to `landed`
+    /// the changes whose units are now all durable.
     fn land(&mut self, units: Range<u64>, token: u64, landed: &mut Vec<usize>) {
         let mut done = Vec::new();
         for (unit, waiting) in self.units.range_mut(units.clone()) {
@@ -288,8 +288,7 @@ impl Run {
     }
 }
 
-/// Part of a byte range that lies within a unit: offset of its first byte on the device, and of the byte after its last
-/// one.
+/// Part of a byte range that lies within a unit, as offsets on the device: first byte, and exclusive end.
 fn within(unit: u64, bytes: &Range<u64>) -> (u64, u64) {
     (bytes.start.max(unit * UNIT_BYTES), bytes.end.min((unit + 1) * UNIT_BYTES))
 }

@@ -40,7 +40,7 @@ impl Act {
         }
     }
 
-    /// The file or directory whose own content or size changes; `None` if only names change.
+    /// The file or directory whose own content, size or permissions change; `None` if only names change.
     fn content_of(&self) -> Option<NodeId> {
         match self {
             Self::Data { node, .. }
@@ -52,7 +52,8 @@ impl Act {
         }
     }
 
-    /// The directories whose names change, and the node that is named.
+    /// The two directories whose names change (equal except for a rename), and the node that is named; `None` if no
+    /// name changes.
     fn names(&self) -> Option<([NodeId; 2], NodeId)> {
         let Self::Metadata(change) = self else { return None };
         match change {
@@ -132,13 +133,14 @@ struct File {
     /// Effects of data and growth since the last rename of this file over another one. The next such rename may require
     /// them.
     contents: Vec<usize>,
-    /// Blocks that exist on the device. A rename does not wait for the data of a later write to them. A write to both
-    /// such blocks and new ones is waited for as a whole.
+    /// Blocks that exist on the device. A rename over another file waits for earlier writes to new blocks, but not for
+    /// writes to these blocks. A write to both new and existing blocks is waited for as a whole.
     allocated: Blocks,
-    /// Written blocks that will be allocated when their data is written.
+    /// Blocks that the program has written, but that the file system allocates only when it writes their data to the
+    /// device.
     delayed: Blocks,
     last_growth: Option<usize>,
-    /// Effect of the last truncation, and the size that it left.
+    /// Effect of the last truncation, and the size that it left; `None` if the file was never truncated.
     cut: Option<(usize, u64)>,
     /// Effect of the last write to each atomic unit.
     last_writes: BTreeMap<u64, usize>,
@@ -148,7 +150,7 @@ struct File {
 }
 
 impl File {
-    /// The file's data is being written, so its blocks are allocated.
+    /// Allocates all delayed blocks. Called when the file system writes the file's data to the device.
     fn allocate(&mut self) {
         self.allocated.take(&mut self.delayed);
     }
@@ -179,8 +181,8 @@ struct Derivation {
     files: BTreeMap<NodeId, File>,
     /// Directory in which each node was created.
     made_in: BTreeMap<NodeId, NodeId>,
-    /// For each rename between two directories, by effect: the directory that was synced. A sync of the other directory
-    /// then makes the rename durable.
+    /// For each rename between two directories of which only one was synced, by effect: that directory. A sync of the
+    /// other directory then makes the rename durable.
     half_synced: BTreeMap<usize, NodeId>,
 }
 
@@ -347,7 +349,7 @@ impl Derivation {
         self.make_durable(event, covered);
     }
 
-    /// Makes all effects of the events `changes` durable.
+    /// Marks all effects of the events `changes` as durable from `event` on.
     fn land(&mut self, event: usize, changes: &[usize]) {
         let all = &self.effects.all;
         let effects = |change: &usize| {

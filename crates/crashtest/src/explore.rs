@@ -23,8 +23,7 @@ pub struct Plan {
     pub rules: Rules,
     /// Classes of states to explore, such as [`Class::Torn`].
     pub classes: Vec<Class>,
-    /// A state of the class `subset` loses at most this many effects (parts of file operations), or keeps at most this
-    /// many.
+    /// Maximum number of effects (parts of file operations) that a state of the class `subset` loses, or that it keeps.
     pub bound: usize,
     /// Unit of atomic writes, bytes; `None`: the unit that [`Plan::rules`] states.
     pub atomic_bytes: Option<u32>,
@@ -99,8 +98,8 @@ const MINIMISE_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of recoveries queued for exploration. States of any further recovery count as not judged.
 const RECOVERIES_MAX: usize = 256;
 
-/// Returns the states of a run, one of each class in turn. The order within a class is spread over the whole class,
-/// so that even a short exploration samples all of it.
+/// Iterates over the states of a run, one of each class in turn. The order within a class is spread over the whole
+/// class, so that even a short exploration samples all of it.
 struct Cursor {
     job: Arc<Job>,
     classes: Vec<Spread>,
@@ -347,7 +346,7 @@ impl Shared<'_> {
 }
 
 impl Progress {
-    /// Returns the next state to judge, alternately from the program's run and from a recovery.
+    /// Returns the next state to judge, alternately from the program's run and from a recovery; `None` if none is left.
     fn next(&mut self) -> Option<(Arc<Job>, StateId)> {
         self.was_recovery = !self.was_recovery;
         if self.was_recovery
@@ -361,7 +360,7 @@ impl Progress {
         }
     }
 
-    /// Returns the next state of a recovery. Recoveries take turns.
+    /// Returns the next state of a recovery. Recoveries take turns. `None` if none has a state left.
     fn next_of_recovery(&mut self) -> Option<(Arc<Job>, StateId)> {
         while let Some(mut cursor) = self.recoveries.pop_front() {
             if let Some(id) = cursor.next() {
@@ -373,7 +372,8 @@ impl Progress {
         None
     }
 
-    /// Counts a judged state. Returns true if the state is wrong and should be minimised.
+    /// Counts a judged state. Returns true if the checker ran on it, and the result has space for another finding with
+    /// its verdict. `is_before_output`: whether the cut came before the program's first output.
     fn count(&mut self, class: &'static str, judged: &Judged, is_before_output: bool) -> bool {
         *self.judged.entry(class).or_default() += 1;
         *self.explored.verdicts.entry(judged.verdict).or_default() += 1;
@@ -396,7 +396,8 @@ impl Progress {
             && verdicts.iter().all(|wanted| findings.iter().any(|f| f.verdict == *wanted))
     }
 
-    /// Whether the result has space for another finding with this verdict.
+    /// Whether the result has space for another finding with this verdict. Findings from before and after the program's
+    /// first output are counted separately.
     fn has_room(&self, verdict: Verdict, is_before_output: bool) -> bool {
         let is_alike = |known: &&Finding| {
             known.verdict == verdict && known.is_before_output() == is_before_output

@@ -46,8 +46,9 @@ struct Known {
     diverged: u64,
 }
 
-/// Interval of spot checks. The first few states that equal an earlier one in their reads, and then one in this
-/// number, are checked nevertheless. If a checker is not deterministic, its verdicts can't be reused.
+/// Interval of spot checks: of the states that equal an earlier one in all parts read, the first few and then 1 in this
+/// number are checked nevertheless. If a verdict then differs, the checker is not deterministic, and every such state
+/// is checked from then on.
 const SPOT_CHECK_PERIOD: u64 = 64;
 const SPOT_CHECKS_FIRST: u64 = 4;
 
@@ -145,7 +146,7 @@ impl Known {
     }
 
     /// Returns the verdict on an earlier state that equals this one in all parts that the checker read, and whether the
-    /// verdict may be used without a spot check.
+    /// verdict may be used without a spot check. `None` if there is no such state.
     fn by_reads(&mut self, tree: &Tree, acknowledged: usize) -> Option<(Verdict, bool)> {
         let agrees = |(trace, _): &&(Trace, Verdict)| {
             trace.iter().all(|(item, known)| value(item, tree) == *known)

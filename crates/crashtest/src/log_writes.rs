@@ -69,12 +69,12 @@ pub fn of_bytes(bytes: &[u8], mut start: Tree) -> Result<History, String> {
 
 struct Log<'a> {
     bytes: &'a [u8],
-    /// Position of the next entry in the log.
+    /// Offset of the next entry in the log, bytes.
     at: u64,
     sector_bytes: u64,
     node: NodeId,
     events: Vec<Event>,
-    /// End of the last write or discard on the device.
+    /// End of the written or discarded range that lies last on the device, bytes.
     end: u64,
 }
 

@@ -113,7 +113,7 @@ impl Search<'_> {
         (0..survives.len()).filter(|at| !survives[*at] && torn != Some(*at)).collect()
     }
 
-    /// Tries whether the state stays wrong if the torn write survives as a whole.
+    /// Restores the torn write as a whole, if the state stays wrong with it.
     fn mend_torn(&mut self) -> io::Result<()> {
         if let Some(torn) = self.smallest.torn {
             let mut mended = self.smallest.clone();

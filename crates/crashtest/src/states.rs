@@ -18,8 +18,8 @@ pub enum Class {
     OneAlone,
     /// One write is torn. Of the effects of other file operations, either all survive, or only those before the write.
     Torn,
-    /// All effects of file operations survive except at most [`Plan::bound`](crate::Plan::bound), or at most this many
-    /// survive.
+    /// All effects of file operations survive except at most N, or at most N survive, where N is
+    /// [`Plan::bound`](crate::Plan::bound).
     Subset,
     /// An emulated device decides: only effects of file operations that became durable on it before the cut survive.
     Model,
@@ -289,7 +289,8 @@ impl States {
     }
 
     /// Finds the write that is torn in state `number` of the class `torn`. Returns its position, and the number of the
-    /// state among those that tear it: two states per pattern, one for each choice of the other effects.
+    /// state among those that tear it: two states per pattern, one for each choice of the other effects. `None` if the
+    /// class has no such state.
     fn torn_at(&self, open: &[usize], mut number: u64) -> Option<(usize, u64)> {
         for (position, effect) in open.iter().enumerate() {
             let patterns = 2 * self.torn_patterns(*effect);
@@ -317,8 +318,8 @@ impl States {
         Torn { position, units: (first, last), is_lost }
     }
 
-    /// Decodes the number of a state of the class `subset`. Returns positions of effects, and whether only these are
-    /// lost (true) or only these survive (false).
+    /// Decodes the number of a state of the class `subset`. Returns whether the effects at the listed positions are the
+    /// only lost ones (true) or the only survivors (false), and the positions.
     fn subset(&self, n: u64, mut number: u64) -> (bool, Vec<u64>) {
         for size in 2..=self.bound as u64 {
             let count = combinations(n, size);
@@ -351,7 +352,8 @@ impl States {
         (0..self.epochs.len()).step_by(BASE_PERIOD).map(base).collect()
     }
 
-    /// Indices of an epoch's effects: the exclusive end, and the first open one.
+    /// Indices among all effects of the run: the end of the epoch's effects (exclusive), and the first effect that the
+    /// epoch may lose.
     fn bounds(&self, epoch: usize) -> (usize, usize) {
         let Epoch { end, open } = &self.epochs[epoch];
         let end = self.effects.all.partition_point(|effect| effect.event < *end);
@@ -383,7 +385,7 @@ impl States {
         tree
     }
 
-    /// Byte range of the named units of a torn write: first byte, and exclusive end.
+    /// Range of bytes in the file that the units in `torn` cover: first byte, and exclusive end.
     pub(crate) fn torn_range(&self, effect: usize, torn: Torn) -> (u64, u64) {
         let Act::Data { offset, data, .. } = &self.effects.all[effect].act else { return (0, 0) };
         let border = |unit: usize| {

@@ -44,9 +44,9 @@ impl TargetPlan {
     }
 }
 
-/// Random seed of the workload on the target with this index. Each target has its own random streams: with equal streams
-/// all targets would get the same data, and the same operations at the same time. The first target uses the run's own
-/// seed, so that the workload on one emulated device equals that on a real device.
+/// Random seed of the workload on the target with this index. Each target has its own random streams: with equal
+/// streams all targets would get the same data, and the same operations at the same time. The first target uses the
+/// run's own seed, so that the workload on one emulated device equals that on a real device.
 pub(crate) fn seed_of(seed: u64, target: usize) -> u64 {
     if target == 0 { seed } else { rng::key(seed, "target", target as u64) }
 }
@@ -74,8 +74,9 @@ pub struct CellPlan {
     /// Agreement on the start time with other processes that run the same cell. `None` for a cell of this process
     /// alone, and in virtual time.
     pub start: Option<Arc<dyn StartTogether>>,
-    /// Maximum number of SSD events that a warm-up simulates, for targets in virtual time. The warm-up runs the workload
-    /// before the ramp until the fill of buffers and caches no longer changes. `None`: the cell has no warm-up.
+    /// Maximum number of SSD events that a warm-up simulates, for targets in virtual time. The warm-up runs the
+    /// workload before the ramp until the fill of buffers and caches no longer changes. `None`: the cell has no
+    /// warm-up.
     pub warm_up_events_max: Option<u64>,
     /// Number of times that the workloads write the capacity of emulated flash devices before the cell, in no
     /// simulated time (`model/aging.rs`); 0: the devices are not aged.
@@ -118,7 +119,7 @@ impl CellPlan {
         (own, before + number)
     }
 
-    /// Maximum duration of the cell, including delays and ramps, ns; None if a workload has no time limit.
+    /// Maximum duration of the cell, including delays and ramps, ns; `None` if a workload has no time limit.
     pub(crate) fn total_ns(&self) -> Option<u64> {
         let of = |cell: &CellSpec| {
             let limits = cell.spec.limits();

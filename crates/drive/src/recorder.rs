@@ -181,7 +181,8 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    /// A failure in the ramp is counted if the window never starts, and otherwise not: it is not measured.
+    /// A failure in the ramp is counted if the window never starts. Otherwise it is not, because the ramp is not
+    /// measured.
     #[test]
     fn failures_of_the_ramp_are_not_of_the_window() {
         let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };

@@ -21,8 +21,8 @@ impl Walks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((target, worker), walked);
     }
 
-    /// Positions of a worker's sequential cursors on `target`, in the order of the workload's patterns and in units of the
-    /// workload's alignment. Empty before the worker's first cell.
+    /// Positions of a worker's sequential cursors on `target`, in the order of the workload's patterns and in multiples
+    /// of the workload's alignment. Empty before the worker's first cell.
     pub fn of(&self, target: usize, worker: u32) -> Vec<u64> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(target, worker)).cloned().unwrap_or_default()

@@ -35,7 +35,7 @@ pub(crate) fn note(by_interval: &[Snapshot], late_ns: &[u64], volume: u32, cell:
 
 /// Cause of delayed writes: flushes, if the longest flush exceeds the longest write. Otherwise the phase of writes
 /// whose mean time most exceeds its usual value, the median over all intervals. The device's background activity is
-/// appended.
+/// appended. `None` if no phase exceeds its usual value.
 fn cause(usage: &VolumeUsage, series: &Interval, usual: &[f64]) -> Option<String> {
     let longest = |kind| series.class(kind)?.service.max_ns();
     let what = if longest(OpKind::Flush) > longest(OpKind::Write) {

@@ -17,7 +17,7 @@ pub struct TraceEvent {
     pub at_ns: u64,
     /// Sequence number of the operation among its worker's operations.
     pub number: u64,
-    /// The operation that starts; None for a completion.
+    /// The operation that starts; `None` for a completion.
     pub op: Option<Op>,
     /// Index of the operation's target in the cell.
     pub target: u32,

@@ -113,7 +113,7 @@ impl Control {
 pub(crate) struct Limits {
     /// Duration of the ramp before the measured window, ns.
     pub(crate) ramp_ns: u64,
-    /// Duration of the measured window, ns; None without a time limit.
+    /// Duration of the measured window, ns; `None` without a time limit.
     pub(crate) time_ns: Option<u64>,
     /// Limits on the operations or bytes that the worker measures.
     pub(crate) share: Share,
@@ -181,7 +181,7 @@ pub(crate) struct WorkerReport {
     pub(crate) recent_misses: u64,
     /// Final positions of the worker's sequential cursors, for workloads that continue in the next cell.
     pub(crate) walked: Vec<u64>,
-    /// Description of the first corruption that verification found.
+    /// Description of the first corruption that verification found; `None` if it found none.
     pub(crate) first_corruption: Option<String>,
     /// Counts of verified content; `None` if content is not verified.
     pub(crate) verification: Option<Box<Verification>>,
@@ -193,7 +193,7 @@ pub(crate) struct WorkerReport {
     pub(crate) ended: Ended,
     /// Error that ended the engine; `None` if the engine did not fail.
     pub(crate) engine_error: Option<io::Error>,
-    /// Operations in flight when the worker abandoned an unresponsive target.
+    /// Operations that were in flight when the worker abandoned an unresponsive target; `None` if the target responded.
     pub(crate) hung: Option<Hung>,
     /// Number of operations that never completed. The engine may still use their buffers.
     pub(crate) left_in_flight: usize,

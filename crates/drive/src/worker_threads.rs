@@ -28,7 +28,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// Minimum number of operations that a worker in open loop may have outstanding, even if its depth is lower.
+/// Lower bound of a worker's maximum number of outstanding operations in open loop. It overrides a lower depth.
 const OPEN_SLOTS_MIN: u32 = 256;
 
 /// Messages from a worker's thread to the coordinator.

@@ -322,8 +322,8 @@ fn limits_are_exact_and_the_counters_agree() {
     }
 }
 
-/// A file that was truncated during the run: reads past its end fail by kind, the process survives,
-/// and the others continue.
+/// A file is truncated before the run: reads past its end fail with the right kind of error, the process survives, and
+/// all other reads succeed.
 #[test]
 fn a_file_cut_short_is_counted_and_survived() {
     for engine in FILE_ENGINES {
@@ -344,7 +344,8 @@ fn a_file_cut_short_is_counted_and_survived() {
     }
 }
 
-/// /dev/full never has space; and the run stops at its limit of failures.
+/// Writes to /dev/full fail because the device never has space. They are counted as such, and the run stops at its
+/// limit of failures.
 #[test]
 fn no_space_is_counted_by_kind_and_stops_the_run() {
     // The device has no asynchronous form that libaio could use.
@@ -475,8 +476,8 @@ fn a_workload_that_does_not_fit_is_refused() {
     assert!(error.to_string().starts_with("target-0: "), "{error}");
 }
 
-/// A target that stops answering is given up after the end, with what completed before it. An empty
-/// pipe is one: a ring's reads of it wait without end.
+/// A target that stops answering is abandoned after the cell's end. The result keeps what completed before. An empty
+/// pipe is such a target: io_uring's reads of it never complete.
 #[test]
 fn a_target_that_stops_answering_is_given_up() {
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -556,8 +557,8 @@ fn units_of_hanging_writes_are_uncertain() {
     drop(reader);
 }
 
-/// A panic in a worker ends the cell and is reported: otherwise it would be waited for without end.
-/// (An interval of no length, which `iodyno_run` refuses, causes one.)
+/// A panic in a worker ends the cell and is reported. Otherwise the coordinator would wait for the worker forever. (The
+/// panic is caused by an interval of length zero, which `iodyno_run` refuses.)
 #[test]
 fn a_worker_that_panics_ends_the_cell() {
     let spec = spec("mix = { read = 1 }\nthreads = 2\n[limits]\ntime = \"10s\"\n");
@@ -630,7 +631,8 @@ fn processes_that_share_a_target_issue_its_operations() {
     }
 }
 
-/// Trims and zeroes of files are system calls that block: their time is that of the call, on engines with a queue too.
+/// Trims and zeroes of files are blocking system calls, also on engines with a queue. Their latency is the duration of
+/// the call.
 #[test]
 fn what_blocks_is_timed() {
     for kind in ["trim", "write_zeroes"] {

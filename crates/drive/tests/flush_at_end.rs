@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone)]
 struct Stalls {
     kind: Kind,
-    /// Delay of the answer; None if it never comes.
+    /// Delay of the answer; `None` if it never comes.
     after: Option<Duration>,
     kept: Arc<Mutex<Vec<DeferredReply>>>,
 }

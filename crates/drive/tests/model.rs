@@ -40,7 +40,7 @@ fn host() -> Host {
     }
 }
 
-/// A host with this many memories of 64 MiB each.
+/// A host with `volumes` memory devices of 64 MiB each.
 fn system(volumes: u32) -> Arc<System> {
     let memory = Memory {
         capacity_bytes: 64 << 20,
@@ -181,8 +181,8 @@ fn sequential_cells_continue_where_the_previous_one_ended() {
     assert_eq!([came(0, 0), came(0, 1), came(1, 0), came(1, 1)], [200, 8392, 200, 8392]);
 }
 
-/// Workers that submit many operations at one instant do not delay each other: from the first
-/// operation on each core has the rate that it has alone, however few operations there are.
+/// Workers that submit many operations at one instant do not delay each other. From the first operation on, each core
+/// has the rate that it has alone, even with few operations.
 #[test]
 fn workers_that_submit_ahead_do_not_wait_for_one_another() {
     let (_, apart) = alone();
@@ -195,8 +195,8 @@ fn workers_that_submit_ahead_do_not_wait_for_one_another() {
     }
 }
 
-/// Closed loops with think time: each of D slots issues an operation every L + g + Z. If think time drains the queue, all
-/// D slots wait for the last operation of the batch.
+/// Closed loops with think time: each of D slots issues an operation every L + g + Z (latency, generator time and think
+/// time). If think time drains the queue, all D slots wait for the last operation of the batch.
 #[test]
 fn thinking_users_come_round_in_their_time() {
     let (_, period) = alone();
@@ -405,7 +405,7 @@ fn a_stop_keeps_what_was_counted() {
     assert_eq!(cell.series.len() as u64, cell.window_ns.div_ceil(20_000_000));
 }
 
-/// Reads of units that were never written are recognized.
+/// Reads of units that were never written are detected.
 #[test]
 fn a_fresh_device_is_not_taken_for_a_full_one() {
     let mut fresh = (*system(1)).clone();
@@ -426,7 +426,8 @@ fn a_fresh_device_is_not_taken_for_a_full_one() {
     }
 }
 
-/// A cell that may end before its time, which checks its measurements and its fact.
+/// Runs a cell that ends before its time limit once the relative half width of its confidence intervals is at most
+/// `half_width_share_max`.
 fn settled(text: &str, half_width_share_max: f64) -> Cell {
     let spec = spec(text);
     let settle = Settle {
@@ -440,8 +441,8 @@ fn settled(text: &str, half_width_share_max: f64) -> Cell {
     drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap().cells.remove(0)
 }
 
-/// A closed loop on a device with a constant service time settles at the first check. The cell equals one with that time
-/// limit, down to the last operation in flight.
+/// A closed loop on a device with a constant service time settles at the first check. The cell equals one with that
+/// time limit, down to the last operation in flight.
 #[test]
 fn a_constant_ends_at_the_shortest_window() {
     let text = |time| {

@@ -1,5 +1,6 @@
-//! A cloud provider's volume behind a network, of which only latency and bandwidth are known. Each I/O takes a partly
-//! random latency, and occupies the network during its data transfer. The volume's limits (`limit`) cap its rates.
+//! A cloud provider's volume behind a network. Only the volume's latency and bandwidth are known. Each I/O takes a
+//! partly random latency, and occupies the network during its data transfer. The volume's limits (`limit`) cap its
+//! rates.
 //!
 //! The latency is a constant plus an exponentially distributed part, so it has a lower bound and a long tail. The
 //! provider replicates writes before it acknowledges them, so a power cut of the instance loses no acknowledged

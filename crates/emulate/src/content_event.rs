@@ -86,7 +86,7 @@ pub enum ContentEvent {
         part: PartId,
         /// Number of the torn 4 KiB unit.
         unit: u64,
-        /// Token of the write.
+        /// Token of the torn write.
         token: u64,
         /// End offset (exclusive) of the new bytes within the unit, a multiple of 512.
         until: u16,

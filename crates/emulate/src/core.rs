@@ -46,7 +46,7 @@ pub(crate) struct Core {
     pub devices: usize,
     /// The RAID adapters, if the system has any.
     pub adapters: Option<Box<Pair>>,
-    /// The limits that the cloud volumes share, if the system has any.
+    /// Limits shared by all cloud volumes of the system; `None` without shared limits.
     pub shared: Option<Box<Quota>>,
     /// For each worker, the index of its core.
     pub worker_cores: Vec<usize>,

@@ -227,7 +227,8 @@ impl Queue {
         }
     }
 
-    /// Removes the next event up to `until_ns`, and returns its time and its request's index.
+    /// Removes the next event up to `until_ns`, and returns its time, ns, and its request's index; `None` if no event
+    /// is due.
     #[inline(always)]
     pub(crate) fn pop(&mut self, until_ns: u64) -> Option<(u64, u32)> {
         if self.current.is_empty()
@@ -265,7 +266,7 @@ impl Queue {
         Some(event(far))
     }
 
-    /// Returns the request whose event is probably next, so that its data can be prefetched.
+    /// Returns the request whose event is probably next, so that its data can be prefetched. `None` if none is known.
     #[inline(always)]
     pub(crate) fn probably_next(&self) -> Option<u32> {
         let slot = match self.current.last() {

@@ -175,12 +175,13 @@ impl FaultStates {
         illness.state.slow_factor = factor.max(1.0);
     }
 
-    /// Delays operations of one type from now on; `None`: of all types.
+    /// Delays operations of the type `kind` (`None`: of all types) by `delay_ns` from now on; 0 ends the delay.
     pub(crate) fn delay(&mut self, part: PartId, delay_ns: u64, kind: Option<OpKind>) {
         set(&mut self.parts[part.index()].state.delay_ns, kind, delay_ns);
     }
 
-    /// Makes a percentage of the operations of one type fail from now on; `None`: of all types.
+    /// Makes a percentage of the operations of the type `kind` (`None`: of all types) fail from now on; 0 ends the
+    /// failures.
     pub(crate) fn fail(&mut self, part: PartId, percent: f64, kind: Option<OpKind>) {
         // (NaN counts as 0.)
         set(&mut self.parts[part.index()].state.error_share, kind, percent.max(0.0) / 100.0);
@@ -271,7 +272,7 @@ impl FaultStates {
     }
 }
 
-/// Sets the value for one type of operation; `None`: for all types.
+/// Sets the value for the type of operation `kind`; `None`: for all types.
 fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: T) {
     match kind {
         Some(kind) => of_kinds[kind.index()] = value,
@@ -279,8 +280,9 @@ fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: 
     }
 }
 
-/// Returns whether an operation that is about to complete needs an unreadable unit: a read of it, or a host's write of a
-/// part of it. Units that it has written, or trimmed as a whole, become readable.
+/// Returns whether an operation that is about to complete needs an unreadable unit: a read needs every unit that it
+/// touches, a host's write those that it covers only in part. Units that the operation has written, or has trimmed as a
+/// whole, become readable.
 fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {

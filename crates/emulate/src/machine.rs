@@ -60,7 +60,7 @@ pub struct Machine {
     hot: Vec<Hot>,
 }
 
-/// A machine with fewer components does not prefetch, because their state fits into the first-level cache.
+/// Minimum number of components of a machine that prefetches. With fewer, their state fits into the first-level cache.
 const LOOK_AHEAD_PARTS: usize = 16;
 /// Log2 of the number of events between updates of the prefetch addresses. A clone needs the update, because its
 /// addresses are those of the original.

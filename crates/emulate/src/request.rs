@@ -207,7 +207,7 @@ impl Slab {
         self.all.iter().filter(ours).count() as u64
     }
 
-    /// Finds a child request whose parent no longer exists, to check invariants.
+    /// Finds a child request whose parent no longer exists, to check invariants; `None` if there is none.
     pub(crate) fn orphan(&self) -> Option<u32> {
         let is_orphan = |r: &Request| match r.origin {
             Origin::Parent(parent) if parent != NIL => {

@@ -424,7 +424,8 @@ pub struct Variation {
     /// Mean of the random time (exponentially distributed) that a program or erase operation takes to stop when it is
     /// suspended, ns; 0: it stops at once.
     pub suspend_ns: u64,
-    /// Probability that a suspension takes this random time, 0 to 1; the others stop at once.
+    /// Probability that a suspension takes the random time of `suspend_ns`, 0 to 1. Otherwise the operation stops at
+    /// once.
     pub suspend_share: f64,
 }
 

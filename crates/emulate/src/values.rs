@@ -30,7 +30,8 @@ impl Values {
         self.of.insert(slot, values);
     }
 
-    /// Returns the value of a request's unit; `index` counts from the request's first unit.
+    /// Returns the value of a request's unit; `index` counts from the request's first unit. `None` if the request has
+    /// no values.
     pub(crate) fn of(&self, slot: u32, index: u64) -> Option<u64> {
         self.of.get(&slot).map(|values| values[index as usize])
     }

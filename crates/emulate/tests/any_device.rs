@@ -11,7 +11,7 @@ use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// Draws one of `of`.
+/// Returns a random item of `of`.
 fn one<T: Copy>(rng: &mut Generator, of: &[T]) -> T {
     of[below(rng, of.len() as u64) as usize]
 }

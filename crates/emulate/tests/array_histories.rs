@@ -305,12 +305,12 @@ struct Setup {
     losses: u64,
     latent: bool,
     cuts: bool,
-    /// One in this many steps is a fault.
+    /// Mean number of steps per fault.
     fault_every: u64,
 }
 
-/// Small devices: memory that keeps everything, flash with a volatile buffer, or a disk with a
-/// volatile cache.
+/// A small device. `kind`: 0 for memory that keeps everything, 1 for flash with a volatile buffer, otherwise a disk
+/// with a volatile cache. Only memory has the size `units`.
 fn device(kind: usize, units: u64) -> Kind {
     match (kind, memory(true)) {
         (0, Kind::Memory(mut memory)) => {
@@ -510,12 +510,12 @@ impl Run {
         Missing { outer, inner }
     }
 
-    /// The part that is array `member`, in an array of arrays.
+    /// The component that is member `member` of the outer array, in an array of arrays.
     fn branch(&self, member: u32) -> PartId {
         PartId(self.devices() + member)
     }
 
-    /// Number of devices without spares.
+    /// Number of devices, not counting spares.
     fn devices(&self) -> u32 {
         self.setup.members * self.setup.inner.as_ref().map_or(1, |inner| inner.shape.members)
     }
@@ -636,7 +636,7 @@ impl Run {
         }
     }
 
-    /// The units of the array in the same stripe as a unit.
+    /// The array's units that are in the same stripe as `unit`; all units if the members are arrays.
     fn row_mates(&self, unit: u64) -> impl Iterator<Item = u64> {
         // (Of arrays of arrays all: a stripe of a member is of many.)
         let per_stripe = match self.shadow.inner {

@@ -111,8 +111,8 @@ fn member_pages(machine: &mut Machine, op: &Op) -> (u64, u64) {
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// Member operations are the textbook's penalties, and a full stripe saves reads. (Checked with
-/// missing members too.)
+/// Each level needs the textbook's number of member operations (the write penalty), and a write of a full stripe saves
+/// reads. Also checked with missing members.
 #[test]
 fn levels_cost_their_member_operations() {
     let read = op(OpKind::Read, 0, UNIT);

@@ -14,7 +14,7 @@ use iodyno_units::{IoError, Op, OpKind};
 
 const UNIT: u64 = 4096;
 const STRIP: u64 = 64 << 10;
-/// Time of a device for a unit, as in `arrays.rs`.
+/// Time in which a device reads a unit, as in `arrays.rs`.
 const READ_NS: u64 = 50_000 + 4;
 const WRITE_NS: u64 = 2_000 + 4;
 
@@ -22,7 +22,7 @@ fn shape(level: Level, members: u32) -> ArrayShape {
     ArrayShape { level, members, strip_bytes: STRIP, rotation: Rotation::LeftSymmetric }
 }
 
-/// Arrays of shape `inner`, and one array of all of them.
+/// A system with the devices for an array of arrays, which [`group`] then creates.
 fn system(outer: ArrayShape, inner: ArrayShape, before: Written) -> System {
     let mut system = System::new("test", host());
     for _ in 0..outer.members * inner.members {

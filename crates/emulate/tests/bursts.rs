@@ -1,5 +1,5 @@
-//! Garbage collection in bursts: long-run rate and write amplification are those of continuous collection, and the rates
-//! in a burst and in a pause follow from the work per page.
+//! Garbage collection in bursts: long-run rate and write amplification are those of continuous collection, and the
+//! rates in a burst and in a pause follow from the work per page.
 
 use crate::common;
 
@@ -9,9 +9,9 @@ use iodyno_emulate::spec::{Flash, Kind};
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{Op, OpKind};
 
-/// Length of the intervals, ns: at least one in each pause of [`rates`].
+/// Length of the intervals in which [`rates`] counts completions, ns. Each pause contains at least one whole interval.
 const INTERVAL_NS: u64 = 10_000_000;
-/// Number of intervals over which the slowest rate is taken: fewer than in each burst.
+/// Number of consecutive intervals over which the slowest rate is measured. Each burst lasts longer.
 const IN_BURST: usize = 6;
 
 /// Rates of a closed loop of random writes in steady state, its write amplification, and its bursts.

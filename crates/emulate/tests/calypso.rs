@@ -16,7 +16,6 @@ use iodyno_emulate::spec::{Kind, Written};
 
 const PRINTED: &str = include_str!("../../../catalog/published/calypso_ramdisk.csv");
 
-/// A printed figure.
 #[derive(Clone, Copy, Debug)]
 struct Figure {
     workload: &'static str,
@@ -48,13 +47,14 @@ fn figures(device: &str) -> Vec<Figure> {
         .collect()
 }
 
-/// A single outstanding write that takes 14 revolutions can't be a property of the disk, and the longest latency of
-/// the same run is no more plausible. Both figures are printed, but neither fitted nor scored.
+/// Whether a printed figure is implausible, so that it is shown but neither fitted nor scored. A single outstanding
+/// write that takes 14 revolutions can't be a property of the disk, nor can the longest latency of the same run.
 fn is_implausible(device: &str, f: &Figure) -> bool {
     device == "hdd-15k-sas-80g" && f.metric.starts_with("latency")
 }
 
-/// The error beyond the printed figure's rounding, and the limit of that error.
+/// Relative error of the result `ours`, and its limit. The error of a latency counts only beyond the rounding of the
+/// printed figure.
 fn error_and_limit(f: &Figure, ours: f64) -> (f64, f64) {
     if f.metric.starts_with("latency") {
         (((ours - f.printed).abs() - f.resolution).max(0.0) / f.printed, 0.15)
@@ -113,7 +113,7 @@ fn loop_for(bench: &Bench, all: &[Figure], f: &Figure) -> Loop {
 }
 
 impl Figure {
-    /// Mean latency at one outstanding, as printed, in s.
+    /// Mean latency with one I/O outstanding, as printed, s.
     #[allow(clippy::unused_self, reason = "consistent with the other calls")]
     fn printed_mean_s(&self, all: &[Figure]) -> f64 {
         all.iter().find(|f| f.metric == "latency_mean").unwrap().printed / 1e3

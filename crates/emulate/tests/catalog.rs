@@ -174,9 +174,9 @@ fn parameters_are_listed_and_counted() {
     }
 }
 
-/// No parameter has a default: a file without one is refused, and the error names the parameter,
-/// unless a base of the system has it. Exceptions are `suspend`, `suspend_share`, `slc.read`, `unit`, `victim`, `freed_per_write`,
-/// `io_thread.write_command` and `on_demand`, and `idle_w`, which few sources state.
+/// No parameter has a default: a file that lacks a parameter is refused with an error that names it, unless a base of
+/// the system has the parameter. Exceptions are `suspend`, `suspend_share`, `slc.read`, `unit`, `victim`,
+/// `freed_per_write`, `idle`, `io_thread.write_command` and `on_demand`, and `idle_w`, which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]

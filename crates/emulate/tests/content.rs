@@ -18,9 +18,8 @@ struct Left {
     older: bool,
 }
 
-/// Writes to a few distant units, one at a time, sometimes with a flush or a forced write, and cuts
-/// the power. Flushed and forced writes must survive, and no value may appear that was never
-/// written.
+/// Writes to a few distant units, one at a time with pauses of `step_ns`, sometimes with a flush or a forced write, and
+/// cuts the power at `at_ns`. Flushed and forced writes must survive, and no value may appear that was never written.
 fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
     let mut m = Machine::new(&system(kind.clone(), Written::Fresh, 1), 1).unwrap();
     m.keep_content();
@@ -68,7 +67,7 @@ fn cut(kind: &Kind, at_ns: u64, step_ns: u64) -> Left {
     left
 }
 
-/// Cuts the power at many times, and combines the losses.
+/// Cuts the power at 60 times that are `every_ns` apart, and combines the losses.
 fn cuts(kind: &Kind, every_ns: u64, step_ns: u64) -> Left {
     (1..=60)
         .map(|i| cut(kind, i * every_ns, step_ns))

@@ -21,7 +21,7 @@ const READS: Loop = Loop {
 };
 const DEPTH_16: Loop = Loop { threads: 4, depth: 4, ..READS };
 const WRITES: Loop = Loop { read_share: 0.0, ramp_s: 0.3, time_s: 0.5, ..READS };
-/// Random writes to drives that take longer to fill their buffer.
+/// Random writes to drives whose buffer takes longer to fill.
 const SLOW_WRITES: Loop = Loop { ramp_s: 1.0, time_s: 2.0, ..WRITES };
 const UNIT_WRITES_16: Loop = Loop { block: 16 << 10, before: RANDOM_16, ..SLOW_WRITES };
 const UNIT_WRITES_64: Loop = Loop { block: 64 << 10, before: RANDOM_64, ..SLOW_WRITES };

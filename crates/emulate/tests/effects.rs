@@ -1,10 +1,10 @@
-//! Every parameter has an effect: one that changes nothing is a defect, since its file must state a value and a
-//! source that are not used. Every key of the schema has a case that changes only its value, in the
-//! text of a catalog file, and checks a result visible to users: the duration of I/Os, the data that
-//! survive a power cut or a damaged page, the predicted endurance, the capacity, or a refusal by a named rule.
+//! Every parameter has an effect. A parameter without an effect is a defect, because device files must state a value
+//! and a source for it in vain. Every key of the schema has a case that changes only its value, in the text of a
+//! catalog file, and checks a result visible to users: the duration of I/Os, the data that survive a power cut or a
+//! damaged page, the predicted endurance, the capacity, or a refusal by a named rule.
 //!
-//! The keys come from the schema, so that a new key without a case fails. Keys shared by flash DIMMs
-//! and by drives behind a link have a case for each.
+//! The keys come from the schema, so that a new key without a case fails. Keys shared by flash DIMMs and by drives
+//! behind a link have a case for each.
 
 use crate::common_effects as effects;
 use crate::load;
@@ -148,7 +148,7 @@ const FOLDING: &[(&str, &str)] = &[
     ("folding.share", "\"20%\""),
     ("folding.pause", "\"1s\""),
 ];
-/// As [`FOLDING`], on a small device whose cells are used up.
+/// The changes of [`FOLDING`] on a small device without free cells.
 const SMALL_FOLDING: &[(&str, &str)] = &[
     SMALL[0],
     SMALL[1],

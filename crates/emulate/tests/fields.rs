@@ -10,7 +10,7 @@ use iodyno_emulate::spec::{
     PowerCut, Slc, Slots, Stall, Translation, Variation, VictimRule,
 };
 
-/// `KEY VALUE` lines under their tables as the file of a device or system.
+/// Text of a device or system file: `head`, then the lines. Each line is a table or a `KEY VALUE` pair.
 fn raw(head: &str, lines: &str) -> String {
     let mut text = format!("schema = 1\nsummary = \"any\"\n{head}\n");
     for line in lines.lines().map(str::trim) {

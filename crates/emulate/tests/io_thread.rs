@@ -10,7 +10,7 @@ const LATENCY_NS: u64 = 100_000;
 const FLUSH_NS: u64 = 10_000;
 const COMMAND_NS: u64 = 8_000;
 const WRITE_COMMAND_NS: u64 = 5_000;
-/// Time of the thread for 4 KiB: read at 1 GB/s, written at 2 GB/s, and the network at 10 GB/s in both directions.
+/// Time that the thread spends on a read of 4 KiB, at 1 GB/s, with the network at 10 GB/s.
 const READ_NS: u64 = COMMAND_NS + 4096 + 410;
 const WRITE_NS: u64 = WRITE_COMMAND_NS + 2048 + 410;
 

@@ -190,9 +190,9 @@ fn buckets(limit: &Limit) -> Vec<(u64, u64)> {
     }
 }
 
-/// Over every interval, the admitted units are at most the bucket's size plus the gain in the interval (or one
-/// operation, if it is larger than the bucket). Requests start in the order of their arrival, separately for reads
-/// and others if a limit counts only these. All requests start.
+/// In every interval, the admitted units are at most the bucket's size plus its refill in the interval (or one
+/// operation, if it is larger than the bucket). Requests start in the order of their arrival; if a limit counts only
+/// reads or only writes, this holds for reads and for other requests separately. All requests start.
 #[test]
 fn no_interval_admits_more_than_the_limit_and_order_is_kept() {
     for seed in 0..60 {
@@ -371,9 +371,9 @@ fn every_member_of_an_array_has_its_own_limit() {
     }
 }
 
-/// Limits of reads and of writes, each of which binds alone. Waiting writes hold back no read, and reads and writes
-/// each have their rate. With a third limit that counts both, the earlier request of both lines goes first, so
-/// neither starves.
+/// Limits of reads and of writes, each of which binds alone. Waiting writes don't delay reads, and reads and writes
+/// each have their rate. With a third limit that counts both, the earlier of the first waiting read and the first
+/// waiting write starts next, so neither starves.
 #[test]
 fn reads_and_writes_have_limits_of_their_own() {
     let of = |of, rate| Limit { of, ..plain(Counted::Operations, rate, 10 * MS) };

@@ -10,7 +10,7 @@ use iodyno_emulate::{Machine, describe};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
-/// The drive of the catalog, with its number of superblocks and a fraction of its capacity.
+/// The drive of the catalog with 1/`scale` of its capacity and the same number of superblocks.
 fn drive(scale: u32) -> Flash {
     let file = find(FileKind::Device, "fdp-tlc-1880g").unwrap();
     let Kind::Flash(flash) = describe::device("fdp", &file.text).unwrap().device.kind else {

@@ -1,5 +1,5 @@
-//! What a power cut leaves of the writes to a drive with the table `[power_cut]`: whole aligned blocks, in any order or in
-//! that of acceptance. And the rules of that table.
+//! Writes that survive a power cut of a drive with the table `[power_cut]`: whole aligned blocks, in any order or in
+//! the order of acceptance. Also tests the rules of that table.
 
 use crate::common::{flash, system};
 use crate::load::Files;
@@ -11,9 +11,9 @@ use std::ops::Range;
 
 const UNIT: u64 = 4096;
 const UNITS: u64 = 64;
-/// Histories of each device, with a power cut each.
+/// Number of histories for each device; each history ends with a power cut.
 const HISTORIES: u64 = 300;
-/// A value with an equal byte for each sector of a unit.
+/// Multiplier that repeats a byte in each of the 8 sectors of a unit.
 const WIDE: u64 = 0x0101_0101_0101_0101;
 
 /// A small device whose program operations hold two units and end in another order than they begin, and whose link takes a
@@ -36,7 +36,7 @@ fn drive(protected: bool, atomic_bytes: u32, order: DurableOrder) -> Flash {
     f
 }
 
-/// Runs until none of these operations is in flight. Returns the time.
+/// Runs until none of the `in_flight` operations is outstanding. Returns the time, ns.
 fn rest(machine: &mut Machine, in_flight: &mut u64) -> u64 {
     while *in_flight > 0 {
         machine.next_completion(u64::MAX).expect("one is in flight");
@@ -45,13 +45,13 @@ fn rest(machine: &mut Machine, in_flight: &mut u64) -> u64 {
     machine.now_ns()
 }
 
-/// A write, or a trim without a value, of these units.
+/// A write to these units; a trim, if the value is 0.
 struct Change {
     units: Range<u64>,
     value: u64,
 }
 
-/// Changes in the order of their submission, and the values of all units after a power cut.
+/// Writes and trims in the order of their submission, and the values of all units after a power cut.
 struct Cut {
     changes: Vec<Change>,
     values: Vec<u64>,
@@ -119,8 +119,8 @@ impl Cut {
         cut
     }
 
-    /// Numbers of blocks of this size of which a write survives in part, and of writes of which some blocks survive.
-    /// Overwritten units don't count.
+    /// Number of blocks of `block_units` units that hold only a part of a write, and number of writes that survive in
+    /// part. Units that were overwritten later don't count.
     fn torn(&self, block_units: u64) -> (u64, u64) {
         let (mut torn_blocks, mut torn_writes) = (0, 0);
         for (number, write) in self.changes.iter().enumerate().filter(|of| of.1.value > 0) {
@@ -141,8 +141,8 @@ impl Cut {
         (torn_blocks, torn_writes)
     }
 
-    /// Units of which some sectors are of another version than others. Each sector has one of the versions of its unit, in
-    /// blocks of this size.
+    /// Number of units that hold sectors of more than one version. Checks that each aligned block of `block_bytes`
+    /// within a unit holds a single version.
     fn torn_units(&self, block_bytes: usize) -> u64 {
         let mut torn = 0;
         for (unit, value) in (0..).zip(&self.values) {
@@ -158,7 +158,8 @@ impl Cut {
         torn
     }
 
-    /// Whether the values are those after a first part of the changes, unit by unit, of which the last unit may be torn.
+    /// Whether the values result from a prefix of the changes, counted in units. The last unit of the prefix may be
+    /// torn.
     fn is_in_order(&self) -> bool {
         let mut values = vec![0; UNITS as usize];
         let units =
@@ -182,8 +183,8 @@ impl Cut {
     }
 }
 
-/// For each size of block and each order, on a device with all its map and with a sample of it: a cut leaves
-/// all of a block or none of it, parts of larger writes, and with the order `acknowledged` it loses the last writes.
+/// For each block size and each order, on devices with a full and with a sampled map: a power cut keeps each block
+/// whole or not at all, tears larger writes, and with the order `acknowledged` loses only the last writes.
 #[test]
 fn blocks_survive_whole_and_in_order() {
     for order in DurableOrder::ALL {
@@ -229,7 +230,7 @@ fn a_seed_tears_the_same() {
     assert!(cuts.iter().any(|other| *other != cuts[0]));
 }
 
-/// Content is stored without an effect on the events after the cut.
+/// Whether content is stored changes no event after the cut.
 #[test]
 fn stored_content_changes_no_event_after_a_cut() {
     for protected in [true, false] {

@@ -25,8 +25,8 @@ fn device(contexts: u32, lanes: u32) -> Flash {
 }
 
 /// During a page read all contexts are in use, except those of pages that wait for the other page of their frame.
-/// Requests take contexts in order, so with an odd number of contexts one always waits, whichever the lane. A
-/// controller with no more contexts than lanes sends each page separately, because a page could otherwise wait
+/// Requests take contexts in order, so with an odd number of contexts and frames of two pages one context always waits.
+/// A controller with no more contexts than lanes sends each page separately, because a page could otherwise wait
 /// forever.
 #[test]
 fn a_context_holds_its_page_until_the_frame_is_complete() {

@@ -11,7 +11,7 @@ use iodyno_emulate::System;
 use iodyno_emulate::spec::{Kind, Preconditioned, Written};
 use iodyno_units::{Op, OpKind};
 
-/// A drive of this fraction of the capacity has the same rates.
+/// Divisor of a drive's capacity. The smaller drive has the same rates.
 const SCALE: u32 = 64;
 /// Gigabytes of the full-size drive per sample of the rate.
 const STEP_GB: f64 = 4.0;
@@ -19,7 +19,7 @@ const STEP_GB: f64 = 4.0;
 /// A phase: its rate in GB/s, and GB written at its end.
 type Phase = (f64, f64);
 
-/// Drives, with their phases and the rate at which the whole is filled, GB/s.
+/// Drives, with their phases and the mean rate at which the whole drive is filled, GB/s.
 const DRIVES: [(&str, &[Phase], f64); 5] = [
     ("980-pro-1t", &[(4.0, 113.0), (1.5, 400.0)], 1.9),
     ("m480-play-2t", &[(5.0, 200.0), (3.5, 1600.0), (1.5, 2000.0)], 3.1),

@@ -11,7 +11,7 @@ use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{IoError, Op, OpKind, ZoneError};
 
 const BLOCK: u64 = 4096;
-/// Writable blocks of a zone, and blocks between two zones.
+/// Writable blocks of a zone.
 const BLOCKS: u64 = 256;
 const APART: u64 = 320;
 const ZONES: u64 = 40;
@@ -396,8 +396,8 @@ fn reads_stay_within_a_zone() {
     }
 }
 
-/// In the long run a block is erased for each block that is programmed: resets of half-written zones erase half of
-/// their blocks, and of zones with data only in the buffer none.
+/// In the long run one block is erased for each block that is programmed: a reset of a half-written zone erases half of
+/// its blocks, and a reset of a zone with data only in the buffer erases none.
 #[test]
 fn resets_erase_the_blocks_with_data() {
     const PAGES: u64 = 8;

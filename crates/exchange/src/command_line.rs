@@ -254,7 +254,7 @@ impl Splitter<'_, '_> {
         Ok(None)
     }
 
-    /// Extends the current word by the text up to `end`, and appends `c`, if any, to it.
+    /// Extends the current word, or a new one from `start`, by the text up to `end`. Appends `c`, if any, to it.
     fn push(&mut self, start: usize, end: usize, c: Option<char>) -> &mut Word {
         let new = || Word { text: String::new(), span: start..end, is_plain: true };
         let word = self.word.get_or_insert_with(new);
@@ -276,7 +276,7 @@ impl Splitter<'_, '_> {
         }
     }
 
-    /// Handles the character after the backslash at `at`.
+    /// Interprets the character after the backslash at `at`.
     fn escaped(&mut self, at: usize) {
         match self.chars.next() {
             // Line continuation.

@@ -9,7 +9,7 @@ use iodyno_catalog::Problem;
 use iodyno_workload::Draft;
 use std::ops::Range;
 
-/// An option on a command line. Its value is None if it has no `=`.
+/// An option on a command line. Its value is None if the option has none.
 pub(crate) struct Opt<N> {
     pub(crate) name: N,
     pub(crate) value: Option<String>,

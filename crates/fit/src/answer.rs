@@ -117,7 +117,7 @@ fn held_out(fitted: &Fitted) -> Table {
     table
 }
 
-/// A figure in words, such as `read p99`; a rate is of all operations.
+/// A figure in words, such as `read p99`. A rate covers all operations, so its words don't name a kind.
 fn figure_of(kind: OpKind, figure: Statistics) -> String {
     match figure {
         Statistics::Rate => figure.name().to_owned(),

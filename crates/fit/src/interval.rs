@@ -26,7 +26,7 @@ const UNBOUNDED: f64 = 3.0;
 /// each.
 const ROUNDS_MAX: usize = 7;
 const FARTHER: f64 = 3.0;
-/// Number of times that the other parameters are adjusted to the residuals that are simulated at a tried end.
+/// Number of times that the other parameters are adjusted at a tried end, each time to the residuals simulated there.
 const ADJUSTMENTS: usize = 2;
 /// The end of an interval is extrapolated, by a square root, if the misfit at a tried end has at least this fraction of
 /// the growth that defines the end.
@@ -167,7 +167,7 @@ pub(crate) fn estimates(
     Ok(Intervals { estimates: all, combinations, better })
 }
 
-/// Misfit above which parameters agree significantly less well with the cells than the best ones.
+/// Misfit above which a point agrees significantly less well with the cells than `best`.
 fn misfit_max(problem: &Problem<'_>, best: &Point, scale: f64, t: f64) -> Result<f64, FitError> {
     Ok(problem.misfit(best) + problem.luck(best)?.mean + (t * scale).powi(2))
 }

@@ -134,8 +134,8 @@ impl Fitted {
         self.scale > MISFIT
     }
 
-    /// Whether the nearest measured cells predict the mean latencies of the held-out cells better than the twin does,
-    /// whose median error is above 10 %. False with fewer than four such latencies.
+    /// Whether the twin is not worth using: its median error for the mean latencies of held-out cells is above 10 %,
+    /// and the nearest measured cells predict these latencies better. False with fewer than four such latencies.
     pub fn is_worthless(&self) -> bool {
         score::is_worthless(&self.held_out)
     }
@@ -232,7 +232,7 @@ pub fn fit(start: &Start, cells: &[Measured], held_out: &[Measured]) -> Result<F
     part.predicting(cells, held_out, start.seed)
 }
 
-/// A device with fitted parameters.
+/// Result of a fit before its predictions.
 struct Part {
     twin: Bench,
     estimates: Vec<Estimate>,

@@ -173,8 +173,8 @@ const STEADY_CELLS: &[(Short, &str)] = &[
     (("mix-70-4k-q32", 1, 32, "4KiB", 70, ""), ""),
     (("mix-50-8k-q16", 1, 16, "8KiB", 50, ""), HELD_OUT),
 ];
-/// Length of a steady cell's window, as a multiple of other cells' windows. Garbage collection and host writes
-/// alternate slowly.
+/// Length of a steady cell's window, as a multiple of other cells' windows. It is longer because garbage collection and
+/// host writes alternate slowly.
 const STEADY_TIMES: u64 = 5;
 /// Number of times that conditioning overwrites the device: two, as in the SNIA's specification.
 const CONDITIONING_PASSES: u64 = 2;

@@ -22,8 +22,8 @@ const PAGES_MAX: f64 = 4.0;
 /// Approximate capacity of a scaled-down SSD: for measured cells, and for printed figures, which are few. Smaller SSDs
 /// have too few blocks: the fitted program time is 5 % off at 2 GiB, the spare at 8 GiB.
 const SIMULATED_BYTES: (u64, u64) = (8 << 30, 32 << 30);
-/// Maximum number of simulated events of a warm-up, which fills buffers and caches. The second number is for an SSD
-/// outside the steady state of random writes, which has only a small buffer to fill.
+/// Maximum number of simulated events of a warm-up, which fills buffers and caches. The second number is for SSDs that
+/// are not in the steady state of random writes; these have only a small buffer to fill.
 const WARM_UP_EVENTS_MAX: (u64, u64) = (400_000, 80_000);
 /// Approximate number of pages in the map of an SSD that is simulated outside the steady state, and so collects no
 /// garbage.
@@ -140,7 +140,8 @@ impl Bench {
         emulated
     }
 
-    /// Simulates a measured cell with about `ops` operations, with a short warm-up, as a fit repeats it often.
+    /// Simulates a measured cell with about `ops` operations. The warm-up is short, because a fit repeats the
+    /// simulation often.
     pub(crate) fn simulate(&self, of: &Measured, ops: u64, seed: u64) -> Result<Cell, FitError> {
         let events_max = match &self.device.kind {
             Kind::Flash(_) if !self.is_steady(std::slice::from_ref(of)) => WARM_UP_EVENTS_MAX.1,
@@ -149,7 +150,8 @@ impl Bench {
         self.simulate_warmed(of, ops, seed, events_max)
     }
 
-    /// Simulates a measured cell once. The cache of a disk fills until it is at rest, which skewed writes take long for.
+    /// Simulates a measured cell for a prediction. The warm-up of a disk lasts until its cache is at rest, which takes
+    /// long with skewed writes; other devices are warmed up as in [`Self::simulate`].
     pub(crate) fn predict(&self, of: &Measured, ops: u64, seed: u64) -> Result<Cell, FitError> {
         match &self.device.kind {
             Kind::Disk(_) => self.simulate_warmed(of, ops, seed, u64::MAX),
@@ -206,7 +208,7 @@ impl Bench {
     }
 }
 
-/// Ramp and window in which about `ops` operations complete at a rate of `per_s`.
+/// Ramp and window in which about `ops` operations complete at a rate of `per_s`. The window is at most `longest_ns`.
 fn length(spec: &Spec, per_s: f64, longest_ns: f64, ops: u64) -> Length {
     let in_flight = f64::from(spec.threads()) * f64::from(spec.depth());
     let mean_bytes: f64 = blocks(spec).iter().map(|(bytes, share)| f64::from(*bytes) * share).sum();

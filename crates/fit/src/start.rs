@@ -1,8 +1,9 @@
 //! Start values of the parameters, computed by closed forms from the cells with extreme loads. A parameter that may
 //! limit a rate starts 3 % above the largest measured rate, so that the refinement sees the parameter's effect. If the
-//! parameter limits nothing in the measured device, the refinement may stay at a local minimum near this start. So
-//! there is a second list of start values: for an SSD, with each controller time of the device that the fit starts from,
-//! if it is shorter there; for a volume, with the device's latencies, and limits that bind.
+//! parameter limits nothing in the measured device, the refinement may stay at a local minimum near this start. For
+//! this case, there is a second list of start values. It takes values from the device that the fit starts from: for an
+//! SSD, the controller times that are shorter than those of the first list; for a volume, the latencies that are
+//! shorter, with limits that bind.
 
 use crate::parameter::Parameter;
 use crate::{Figure, Measured, are_printed};
@@ -59,8 +60,8 @@ impl Extremes {
 }
 
 /// Returns one or two lists of start values. The first is [`values`]. For an SSD, the second takes each controller time
-/// from `device` if the time is shorter there. For a volume with limits, the second has limits that bind at the largest
-/// measured rates, and latencies of `device` if they are shorter. Printed figures have one list.
+/// from `device` if that is shorter. For a volume with limits, the second has limits that bind at the largest measured
+/// rates, and those latencies of `device` that are shorter. Printed figures have one list.
 pub(crate) fn candidates(
     parameters: &[Parameter],
     device: &Device,

@@ -106,7 +106,7 @@ impl Observed {
         }
     }
 
-    /// The statistics, as those of the cell with the index `number`.
+    /// Returns the statistics with `number` as the index of their cell.
     pub(crate) fn numbered(&self, number: usize) -> impl Iterator<Item = Statistic> {
         self.statistics.iter().map(move |of| Statistic { cell: number, ..*of })
     }

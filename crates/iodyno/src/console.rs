@@ -34,7 +34,7 @@ pub(crate) fn remark(kind: &str, words: &str) {
     complain(&format!("{kind}: {}\n", clean(words)));
 }
 
-/// Writes a text to standard output.
+/// Writes a text to standard output, as [`print_bytes`] does.
 pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     print_bytes(text.as_bytes())
 }

@@ -37,7 +37,8 @@ const FOLDER: &str = "program";
 const CHECK_SQLITE: &str = "check-sqlite";
 /// Name of the persistence rules for a block device with a volatile write cache.
 const DEVICE_RULES: &str = "worst";
-/// Atomic write unit of a guest's disk, bytes. Most drives have it, and file systems do not expect a smaller one.
+/// Atomic write unit of a guest's disk, bytes. Most drives have this unit, and file systems do not expect a smaller
+/// one.
 const DISK_ATOMIC_BYTES: u32 = 4096;
 /// Environment variable with the path of a file that holds what the program had printed before the cut.
 const ACKNOWLEDGED: &str = "IODYNO_ACKNOWLEDGED";
@@ -470,7 +471,8 @@ impl Job<'_> {
         )))
     }
 
-    /// Requires that the program of `--check`, if given by a path, is an executable file here, or a file of `tree`.
+    /// Requires that the program of `--check`, if given by a path, is an executable file on this machine, or a file of
+    /// `tree`.
     fn require_checker(&self, tree: &Tree) -> Result<(), Failure> {
         match self.flags.check.as_deref().and_then(|check| unusable(check, Some(tree))) {
             Some(why) => Err(Failure::input(format!("--check: {why}"))),
@@ -533,7 +535,7 @@ impl Job<'_> {
     }
 }
 
-/// Judges a database, as the program of `--check sqlite:FILE`.
+/// Checks a database, for `crashtest --check sqlite:FILE`, which runs this command on each state.
 pub(crate) fn check_sqlite(file: &Path, query: Option<&str>) -> Result<ExitCode, Failure> {
     // Without a query nothing checks what was printed: a file that is not read counts as not checked.
     let acknowledged = match std::env::var_os(ACKNOWLEDGED).filter(|_| query.is_some()) {

@@ -260,8 +260,8 @@ fn end_bytes(file: &JobFile) -> u64 {
     file.jobs().filter_map(end).max().unwrap_or(0)
 }
 
-/// Makes the run fill its new files before the jobs, which then overwrite, as in fio. A job may extend or allocate a
-/// new file only if it is the only job and the run creates all files.
+/// Makes the run fill its new files before the jobs start, so that the jobs overwrite, as in fio. A job may extend or
+/// allocate a new file only if it is the only job and the run creates all files.
 fn keep_written(file: &JobFile, request: &mut RunRequest) -> Result<(), Failure> {
     let is_new = |target: &TargetName| match target {
         TargetName::Scratch { .. } => true,

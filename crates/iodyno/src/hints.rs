@@ -98,7 +98,8 @@ const FLAGS: [(&[&str], &str); 25] = [
     ),
 ];
 
-/// Rewrites clap's message about a number out of range, such as `0 is not in 1..=65536`, as a sentence.
+/// Rewrites clap's message about a number out of range, such as `0 is not in 1..=65536`, as a sentence. `None` for
+/// other errors.
 pub(crate) fn of_range(error: &clap::Error, color: bool) -> Option<String> {
     const IS_NOT_IN: &str = " is not in ";
     let rendered = error.render();

@@ -55,8 +55,8 @@ fn with_logs(files: &[PathBuf]) -> Vec<(&Path, &[PathBuf])> {
     results
 }
 
-/// The runs of a page or of fio's JSON. All have been read once, so that nothing is stored of a damaged file; each is read
-/// again when its turn comes, so that only one is in memory.
+/// The runs of a page or of fio's JSON. If there are several, all are parsed once before this returns, so that nothing
+/// of a damaged file is stored. The iterator parses each run again, so that only one is in memory.
 fn runs_of<'a>(
     file: &'a Path,
     logs: &[PathBuf],

@@ -34,7 +34,7 @@ impl PrivateFolder {
         self.0.join(SOCKETS[1])
     }
 
-    /// Creates the mount point for FUSE.
+    /// Creates the mount point for FUSE in the folder, and returns its path.
     pub(crate) fn mount(&self) -> io::Result<PathBuf> {
         let folder = self.0.join(MOUNT);
         fs::create_dir(&folder)?;

@@ -138,7 +138,8 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Checks the destination of `--report[=FILE]`.
+    /// Checks the destination of `--report[=FILE]`. `None`: the flag has no FILE, so the report is written to the
+    /// current folder.
     pub(crate) fn check(file: Option<&Path>) -> Result<Self, Failure> {
         Ok(match file {
             Some(path) => Self::Named(Output::at(path)?),

@@ -41,7 +41,7 @@ pub(crate) struct RunMetrics {
 }
 
 impl RunMetrics {
-    /// Starts serving metrics at this address.
+    /// Starts serving metrics at this address. Prints the URL, unless `quiet` is set.
     ///
     /// # Errors
     /// The address is not available.

@@ -36,8 +36,8 @@ pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     Arc::clone(stop)
 }
 
-/// Returns the stop flag for a server that runs a command. Only SIGTERM sets the flag. The terminal sends Ctrl-C to the
-/// command too, which decides how to react, as under a shell.
+/// Returns the stop flag for a server that runs a command. Only SIGTERM sets the flag. The command gets Ctrl-C from the
+/// terminal too, and decides how to react, as under a shell.
 pub(crate) fn stop_flag_of_command() -> Arc<AtomicBool> {
     let stop = stop_flag();
     let ignore = on_interrupt_of_command as *const () as libc::sighandler_t;

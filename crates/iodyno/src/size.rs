@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// The items in their order, without those that an earlier one equals.
+/// Removes items that equal an earlier one. Keeps the order of the others.
 fn once_each<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     for item in items {

@@ -80,7 +80,7 @@ fn run(page: &Path, commands: &[Line]) {
     }
 }
 
-/// Pages at a time: most commands wait for storage or for time to pass.
+/// Number of pages whose commands run at the same time. Most commands wait for storage or sleep.
 const PAGES_AT_ONCE: usize = 3;
 
 #[test]
@@ -114,7 +114,7 @@ fn commands_of_every_page_work() {
     });
 }
 
-/// What the examples in the README's table need.
+/// Commands that create the inputs of the examples in the README's table.
 const BEFORE_THE_TABLE: &[&str] = &[
     "iodyno run seq-write --content verifiable --on 'verified.bin?size=64MiB' --time 300ms",
     "iodyno run random-read --on 'data.bin?size=64MiB' --time 100ms --repeat 4 --name before",
@@ -123,7 +123,7 @@ const BEFORE_THE_TABLE: &[&str] = &[
     "printf 'fio version 2 iolog\nx add\nx open\nx read 0 4096\nx close\n' > trace",
 ];
 
-/// Placeholders in the table, and what this test has in their place.
+/// Placeholders in the table, each with the text that this test runs instead.
 const PLACEHOLDERS: &[(&str, &str)] = &[
     ("--verify-only --on FILE", "--verify-only --on verified.bin"),
     ("log bench --on log.bin?size=1GiB", "log bench --time 300ms --on 'log.bin?size=256MiB'"),

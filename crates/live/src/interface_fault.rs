@@ -30,7 +30,7 @@ pub enum Action {
     },
     /// Stores a write at a higher offset. If it would end beyond the volume, the offset wraps around to the start.
     Misdirect {
-        /// Distance between the requested and the actual offset, bytes.
+        /// Distance from the requested offset to the offset at which the write is stored, bytes.
         by_bytes: u64,
     },
     /// Flips the lowest bit of the first byte that a read returns from the fault's range. The stored data is unchanged.
@@ -113,7 +113,7 @@ pub struct Met {
     pub reply: Option<ReplyTime>,
     /// Data that a read returns in place of the stored data.
     older: Vec<Older>,
-    /// Index of the request's first byte in the fault's range.
+    /// Index, in the data of a read, of the first byte that lies in the fault's range.
     first: usize,
 }
 
@@ -161,7 +161,8 @@ pub struct Injected {
     pub is_over: bool,
     /// Number of requests since the injection that count towards [`Scope::after`].
     passed: u64,
-    /// Kinds of operation, by index, for which a delay of all kinds has ended.
+    /// For a delay of all kinds of operations: whether the delay of one kind has been ended alone, by index of the
+    /// kind.
     has_ended: [bool; OpKind::COUNT],
     /// Old content of ranges that were overwritten since the injection. Empty unless the action is [`Action::Stale`].
     before: BeforeImages,
@@ -360,8 +361,8 @@ impl SharedFaults {
 }
 
 /// Offset at which [`Action::Misdirect`] stores a write on a volume of `size_bytes`: `by_bytes` above the requested
-/// one. It wraps around so that the whole write lies within the volume; a whole number of sectors above a sector's start
-/// is again a sector's start.
+/// one. It wraps around so that the whole write lies within the volume. If both the requested offset and `by_bytes` are
+/// multiples of a sector, so is the result.
 pub fn misdirected(op: &Op, by_bytes: u64, size_bytes: u64) -> u64 {
     let is_in_sectors =
         [op.offset_bytes, by_bytes].iter().all(|at| at.is_multiple_of(SECTOR_BYTES));

@@ -56,10 +56,10 @@ pub const NEVER: u64 = u64::MAX;
 
 /// Receiver of an operation's completion.
 pub trait Sink: Send {
-    /// Handles the completion of an operation. Called in the order of completions, without any lock held.
+    /// Receives the result of an operation. Called in the order of completions, without any lock held.
     fn done(self, result: Result<(), IoError>);
 
-    /// Handles several completions; by default one after another.
+    /// Receives the results of several operations at once. By default, calls [`Self::done`] for each.
     fn all_done(completed: Vec<(Self, Result<(), IoError>)>)
     where
         Self: Sized,

@@ -27,7 +27,7 @@ pub struct Transport {
     pub waking_ns: u64,
 }
 
-/// Running estimate of the transport's latencies, which adapts to the current client.
+/// Running estimate of the transport's latencies. It adapts to the current client.
 #[derive(Debug, Default)]
 pub(crate) struct Followed {
     fixed_ns: u64,

@@ -142,7 +142,7 @@ fn no_memory(what: &str) -> Stop {
     Stop::Error(ServerError::new(ErrorCode::Memory, 0, words))
 }
 
-/// Handles a connection's requests until the client or the server ends the connection, then closes it.
+/// Serves a connection's requests until the client or the server ends the connection, then closes it.
 pub(crate) fn run(core: &Arc<Core>, id: u64, stream: &Stream, mut input: Input) {
     let mut reader = Reader { core, id, stream, publisher: None };
     let ending = match reader.requests(&mut input) {

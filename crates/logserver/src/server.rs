@@ -134,7 +134,7 @@ impl Server {
         Ok(Self { core, stop, endpoints, acceptor, committer })
     }
 
-    /// Addresses on which the server listens, with the actual ports where port 0 was requested.
+    /// Addresses on which the server listens. Where port 0 was requested, they have the port that the system chose.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }

@@ -443,8 +443,8 @@ impl Cell {
         self.evidence.other_tool.as_ref().is_none_or(|tool| !tool.only_percentiles)
     }
 
-    /// Mean number of operations in flight over the window. A process that died had not counted them: then by Little's
-    /// law, from the completed operations.
+    /// Mean number of operations in flight over the window. If the process died before it counted them, the number
+    /// follows from the completed operations by Little's law.
     pub fn oio_mean(&self) -> f64 {
         if self.window_ns == 0 {
             return 0.0;

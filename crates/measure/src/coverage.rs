@@ -1,8 +1,8 @@
 //! Counts the completed writes to each block of a range, to prove that a fill covered the range.
 //!
-//! Each count has two bits and saturates at 3. Each worker has its own map, allocated before it starts and merged at
-//! the end. Counting an operation takes a few instructions per block. A map takes a quarter of a byte per block: 16 MiB
-//! for 8 TiB in blocks of 128 KiB.
+//! Each count has two bits and saturates at 3. Each worker has its own map of counts, allocated before the worker
+//! starts and merged at the end. Counting an operation takes a few instructions per block. A map takes a quarter of a
+//! byte per block: 16 MiB for 8 TiB in blocks of 128 KiB.
 
 use serde::{Deserialize, Serialize};
 
@@ -222,8 +222,8 @@ mod tests {
         }
     }
 
-    /// Four workers all start at the beginning and write half of the range each. The bytes suffice for two
-    /// passes, but the second half stays unwritten.
+    /// Four workers all write the first half of the range. The bytes suffice for two passes over the range, but the
+    /// second half stays unwritten.
     #[test]
     fn bytes_enough_are_no_proof() {
         let range = 1000 * 4096;

@@ -100,8 +100,8 @@ pub struct Evidence {
     /// Storage below the target, with the byte counts of its devices during the cell; None for emulated targets and for
     /// memory of this process.
     pub storage: Option<Storage>,
-    /// Activity of the block device that is, or is directly below, the target. If several cells run on the device at the
-    /// same time, only the first has this field, so that sums do not count the activity twice.
+    /// Activity of the block device that is, or is directly below, the target. If several cells run on the device at
+    /// the same time, only the first has this field, so that sums do not count the activity twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_use: Option<DiskUse>,
     /// Offset of the first byte addressed by the workload; None in old runs.
@@ -247,10 +247,10 @@ pub struct StoreLevel {
     pub capacity_bytes: u64,
     /// Bytes that entered the buffer or cache during the window; burst credits that operations took.
     pub taken_bytes: u64,
-    /// Dirty bytes at the start of the window that could be written out in any order; 0 if the order is fixed.
+    /// Bytes that entered the buffer or cache during the window. For burst credits: the credits that operations took.
     pub choice_bytes: u64,
-    /// Whether the fill level rose in every eighth of the window, or fell in every eighth. For burst credits, only a
-    /// fall counts, and one by at least a tenth of the credits taken counts in any case.
+    /// Whether the fill level rose in every eighth of the window, or fell in every eighth. For burst credits: whether
+    /// they fell in every eighth, or over the whole window by at least a tenth of the credits taken.
     pub one_way: bool,
 }
 

@@ -163,8 +163,8 @@ impl Exposition {
         self.text
     }
 
-    /// Writes the TYPE, UNIT and HELP lines of a family. OpenMetrics names the family in them, the older format its
-    /// samples.
+    /// Writes the TYPE, UNIT and HELP lines of a family. They contain the name of the family in OpenMetrics, and the
+    /// name of its samples, which ends with `suffix`, in the older format.
     fn head(&mut self, name: &str, suffix: &str, kind: &str, help: &str) {
         let is_open = self.format == TextFormat::OpenMetrics;
         let suffix = if is_open { "" } else { suffix };

@@ -208,8 +208,8 @@ impl TryFrom<String> for Metric {
     }
 }
 
-/// Merged counts of a cell and its repeats. Percentiles come from the merged histograms. Rates are totals divided by the
-/// summed length of the windows.
+/// Merged counts of a cell and its repeats. Percentiles come from the merged histograms. Rates are totals divided by
+/// the summed length of the windows.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     total: Interval,

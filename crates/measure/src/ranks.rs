@@ -27,22 +27,23 @@ pub struct RankFigures {
     /// Maximum rate of the rank's load generator, operations per second, measured on the null engine; None if
     /// unknown.
     pub ceiling_iops: Option<f64>,
-    /// I/O of other programs on the rank's device, as a fraction of the rank's own I/O.
+    /// I/O of other programs on the rank's device, as a fraction of the rank's own I/O; None if unknown.
     pub foreign_share: Option<f64>,
-    /// Processor time stolen by the hypervisor, as a share (0 to 1) of the time of all processors of the host.
+    /// Processor time stolen by the hypervisor, as a share (0 to 1) of the time of all processors of the host; None if
+    /// unknown.
     pub steal_share: Option<f64>,
     /// Share (0 to 1) of operations submitted over 1 ms after their intended start; None in closed loop.
     pub late_share: Option<f64>,
-    /// Number of thermal throttling events of the host's processors.
+    /// Number of thermal throttling events of the host's processors; None if unknown.
     pub processor_throttles: Option<u64>,
-    /// Temperature of the hottest sensor of the rank's device, °C. If the rank uses several devices, the value is that
-    /// of the device closest to its warning threshold.
+    /// Temperature of the hottest sensor of the rank's device, °C; None if unknown. If the rank uses several devices,
+    /// the value is that of the device closest to its warning threshold.
     pub temperature_c: Option<f64>,
-    /// Warning threshold of the sensor in `temperature_c`, °C.
+    /// Warning threshold of the sensor in `temperature_c`, °C; None if unknown.
     pub temperature_warning_c: Option<f64>,
     /// Uncertainty of the rank's clock offset from rank 0, ns.
     pub clock_bound_ns: u64,
-    /// Longest time from the agreed start to the actual start of one of the rank's workers, ns.
+    /// Longest delay between the agreed start and the start of one of the rank's workers, ns.
     pub start_late_ns: u64,
     /// Number of targets that the rank measured.
     pub targets: u32,

@@ -31,7 +31,7 @@ const MEDIANS_MIN: f64 = 10.0;
 const CHANCE_DEVIATIONS: f64 = 4.0;
 /// Number of intervals on each side of a stall. Their median rate is the surrounding rate.
 const NEIGHBOURS: usize = 6;
-/// Number of intervals on one side of a stall that show the rate there.
+/// Minimum number of intervals on one side of a stall for their median to count as the rate on that side.
 const SIDE_MIN: usize = 3;
 /// Minimum difference between the mean rates of the window's first and last fifth for a trend, in standard
 /// errors.
@@ -234,9 +234,9 @@ impl<'a> Series<'a> {
         self.moving_median(before.chain(after)).unwrap_or(self.median)
     }
 
-    /// Median rate of the intervals just before the range `place`, or just after it, whichever is lower: a lower rate is a
-    /// stall only if the rate recovers after it. At a step of the rate it does not. At an end of the window, a side of one
-    /// or two intervals does not count.
+    /// Median rate of the intervals just before the range `place`, or just after it, whichever is lower. A drop is a
+    /// stall only if the rate recovers afterwards, which it does not after a step. At an end of the window, a side of
+    /// one or two intervals does not count.
     fn level_beside(&self, place: &Range<usize>) -> f64 {
         let [before, after] = beside(place, self.rates.len());
         let sides: &[Range<usize>] = match (before.len() < SIDE_MIN, after.len() < SIDE_MIN) {
@@ -248,7 +248,7 @@ impl<'a> Series<'a> {
         levels.reduce(f64::min).unwrap_or(self.median)
     }
 
-    /// Median rate of those of the intervals that have no stall; `None` if all have one.
+    /// Median rate of the given intervals that have no stall; `None` if all of them have one.
     fn moving_median(&self, intervals: impl Iterator<Item = usize>) -> Option<f64> {
         let is_moving = |rate: &f64| *rate >= stalls::STALL_SHARE * self.median;
         let rates: Vec<f64> = intervals.map(|i| self.rates[i]).filter(is_moving).collect();
@@ -315,7 +315,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// The intervals just before and just after `place`, of `count` intervals.
+/// Index ranges of the intervals just before and just after `place`. `count` is the number of intervals in the series.
 fn beside(place: &Range<usize>, count: usize) -> [Range<usize>; 2] {
     [
         place.start.saturating_sub(NEIGHBOURS)..place.start,
@@ -323,7 +323,7 @@ fn beside(place: &Range<usize>, count: usize) -> [Range<usize>; 2] {
     ]
 }
 
-/// Finds the largest step of `rates` with its index, or else a trend, which has no index.
+/// Finds the largest step of `rates` with its index, or else a trend, which has no index; None if there is neither.
 fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     let mean = describe::mean(rates);
     if rates.len() < TREND_INTERVALS_MIN || mean <= 0.0 {
@@ -350,7 +350,8 @@ fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
     ends(&points, mean).map(|shift| (shift, None))
 }
 
-/// Finds a trend: the mean rates of the first and the last fifth differ by more than noise explains.
+/// Finds a trend: the mean rates of the first and the last fifth differ by more than noise explains. None if they do
+/// not.
 fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     let fifth = rates.len() / 5;
     let (first, last) = (&rates[..fifth], &rates[rates.len() - fifth..]);
@@ -368,8 +369,8 @@ fn ends(rates: &[f64], mean: f64) -> Option<Shift> {
     })
 }
 
-/// Finds a clear step between two levels and its index. The general search for breaks misses a step in a short series,
-/// because it cannot estimate the noise's correlation there and assumes a high one.
+/// Finds a clear step between two levels, with its index; None if there is none. The general search for breaks misses a
+/// step in a short series, because it cannot estimate the noise's correlation there and assumes a high one.
 fn step(rates: &[f64], mean: f64) -> Option<(Shift, usize)> {
     let n = rates.len();
     let residual = |split: usize| {

@@ -20,9 +20,9 @@ pub struct Storage {
     pub effects: Vec<LayerEffect>,
     /// Bytes that reached the bottom of the stack during the cell; None if they cannot be counted.
     pub reached: Option<Reached>,
-    /// Total capacity of the devices at the bottom of the stack, bytes.
+    /// Total capacity of the devices at the bottom of the stack, bytes; None if unknown.
     pub device_bytes: Option<u64>,
-    /// Bytes written to the devices at the bottom of the stack between boot and the start of the cell.
+    /// Bytes written to the devices at the bottom of the stack between boot and the start of the cell; None if unknown.
     pub device_written_bytes: Option<u64>,
     /// Whether at least one of the devices is rotational; None if unknown.
     pub rotational: Option<bool>,
@@ -84,7 +84,7 @@ pub struct LayerEffect {
     pub driver: String,
     /// What the layer does to I/O, such as caching or encryption.
     pub effect: Effect,
-    /// Extent of the effect, as text, such as `1 of 2 members`.
+    /// Extent of the effect, as text, such as `1 of 2 members`; None if the effect has no extent or it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amount: Option<String>,
 }
@@ -101,8 +101,8 @@ pub enum StorageEnd {
     /// The stack ends in a local server process or an unknown layer. The storage behind it may be any disk or a
     /// network.
     Served,
-    /// The stack ends at another machine, or at the host of this virtual machine. Bytes on its devices can't be counted
-    /// here.
+    /// The stack ends at another machine, or at the host of this virtual machine. The devices' I/O can't be counted on
+    /// this machine.
     Remote,
     /// The stack ends in a server that reports that it emulates a device.
     Emulated,
@@ -136,9 +136,10 @@ pub struct Uncached {
     /// Bytes of the range in the page cache before the cell, after clean pages were dropped; None if the kernel
     /// does not count them.
     pub before_bytes: Option<u64>,
-    /// Bytes of the range in the page cache after the cell, including dirty pages and those under write-back.
+    /// Bytes of the range in the page cache after the cell, including dirty pages and those under write-back; None if
+    /// unknown.
     pub after_bytes: Option<u64>,
-    /// Dirty bytes of the range in the page cache after the cell, including those under write-back.
+    /// Dirty bytes of the range in the page cache after the cell, including those under write-back; None if unknown.
     pub unwritten_bytes: Option<u64>,
 }
 
@@ -223,7 +224,7 @@ impl Storage {
     }
 
     /// Adds the storage of another target that was measured at the same time. Keeps only the layers of the target whose
-    /// [`StorageEnd`] comes last.
+    /// [`StorageEnd`] is later in the order of declaration.
     pub fn add(&mut self, other: &Self) {
         if other.end > self.end {
             (self.end, self.layers) = (other.end, other.layers.clone());

@@ -42,13 +42,13 @@ pub const fn is_about_bandwidth(block_bytes: u32) -> bool {
 /// Latency statistics of one histogram. A statistic with too few samples is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Shortest latency, ns: exact, not rounded to a bucket.
+    /// Shortest latency, ns: exact, not rounded to a bucket. None if nothing completed.
     pub min_ns: Option<u64>,
-    /// Mean latency, ns: exact, not computed from buckets.
+    /// Mean latency, ns: exact, not computed from buckets. None if nothing completed.
     pub mean_ns: Option<f64>,
-    /// Longest latency, ns: exact, not rounded to a bucket.
+    /// Longest latency, ns: exact, not rounded to a bucket. None if nothing completed.
     pub max_ns: Option<u64>,
-    /// Percentiles in the order of [`PERCENTILES`], ns.
+    /// Percentiles in the order of [`PERCENTILES`], ns; None with too few samples.
     pub percentiles_ns: [Option<u64>; PERCENTILES.len()],
     /// Confidence interval of each percentile; None with too few samples, or if not requested.
     pub within: [Option<Within>; PERCENTILES.len()],

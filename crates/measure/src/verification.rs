@@ -9,7 +9,7 @@ const PLACES_MAX: usize = 4;
 /// Maximum number of writers counted separately; further ones are counted in [`Verification::other_writers`].
 const WRITERS_MAX: usize = 8;
 
-/// Actual or possible corruption of a unit of verifiable content (a block with its own checksum and address).
+/// Proven or possible corruption of a unit of verifiable content (a block with its own checksum and address).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
@@ -119,7 +119,7 @@ pub struct Verification {
     pub unverified: u64,
     /// Number of units among `unverified` that are all zeroes.
     pub unverified_zeroes: u64,
-    /// Actual and possible corruption by kind; contains only kinds that occurred.
+    /// Proven and possible corruption by kind; contains only kinds that occurred.
     pub found: BTreeMap<Finding, Found>,
     /// Runs that wrote the intact units, sorted by stamp; at most eight.
     pub writers: Vec<Writer>,
@@ -179,8 +179,7 @@ impl Verification {
         self.unverified_zeroes += u64::from(zeroes);
     }
 
-    /// Counts an actually or possibly corrupt unit. `is_new` means that the unit was not counted for this finding
-    /// before.
+    /// Counts a unit that is or may be corrupt. `is_new` means that the unit was not counted for this finding before.
     pub fn add_found(&mut self, finding: Finding, offset_bytes: u64, is_new: bool) {
         self.checked += 1;
         let found = self.found.entry(finding).or_default();

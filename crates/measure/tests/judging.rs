@@ -1,4 +1,4 @@
-//! Verdicts depend on a cell's own evidence only.
+//! Tests that verdicts depend only on the evidence of the cell itself.
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
@@ -75,7 +75,8 @@ fn fewer_arrivals_by_chance_are_no_missed_rate() {
     assert_eq!(said(&cell(98, 0), "RATE_MET").unwrap(), "the rate of 50.0/s was met");
 }
 
-/// Failures in the ramp are counted, but completions in it are not, so no share is computed from the two.
+/// If operations failed during the ramp, no share of failures is reported, because completions during the ramp are not
+/// counted.
 #[test]
 fn a_share_of_failures_needs_both_counts() {
     let mut cell = sound();
@@ -89,8 +90,7 @@ fn a_share_of_failures_needs_both_counts() {
     assert!(text.starts_with("101 operations failed, including those during the ramp: "), "{text}");
 }
 
-/// A mapped file is read by page faults, which are therefore no sign of short memory.
-/// A replay has enough operations for the queue that it really filled, however long a queue it was allowed.
+/// A replay is judged by the mean queue that it filled, not by the longest queue that it was allowed.
 #[test]
 fn a_replay_is_judged_by_the_queue_that_it_filled() {
     let mut cell = sound();
@@ -103,7 +103,7 @@ fn a_replay_is_judged_by_the_queue_that_it_filled() {
     assert!(said(&cell, "FEW_OPERATIONS").unwrap().ends_with("replay more of the trace"));
 }
 
-/// The queues are said to have been full only where as many operations were due as they hold.
+/// Full queues are named as the cause only if at least as many operations were due as the queues hold.
 #[test]
 fn late_operations_have_the_cause_that_the_figures_allow() {
     let mut cell = sound();
@@ -128,7 +128,7 @@ fn the_mmap_engine_reads_by_page_faults() {
     assert_eq!(said(&cell, "MAJOR_FAULTS"), None);
 }
 
-/// Reads of holes in a file below need no device, but writes of them do.
+/// Reads of never-written blocks need no device, but writes to them do.
 #[test]
 fn holes_beneath_are_named_where_reads_fell_short() {
     let mut cell = sound();
@@ -147,7 +147,8 @@ fn a_sound_cell_is_valid_and_nothing_else() {
     assert_eq!(codes(&sound()), ["VALID"]);
 }
 
-/// An interrupt may fall between the readings of two clocks, so in a short cell a share proves nothing.
+/// An interrupt may fall between the readings of the two clocks. In a short cell, a relative deviation of the clocks
+/// therefore proves nothing.
 #[test]
 fn a_clock_is_off_by_a_time_and_a_share() {
     let mut cell = sound();
@@ -163,7 +164,7 @@ fn a_clock_is_off_by_a_time_and_a_share() {
     }
 }
 
-/// The null engine's run may have been disturbed: a share above 100 % is not reported.
+/// A rate above the generator's maximum shows that the null engine's run was disturbed, so no percentage is reported.
 #[test]
 fn a_ceiling_that_was_passed_was_disturbed() {
     let mut cell = sound();
@@ -553,7 +554,8 @@ fn buffered_writes_that_are_flushed_each_are_the_device_s() {
 }
 
 /// A buffer that fills, or works through its backlog, spoils an emulated cell's figures; a buffer at rest, or whose
-/// fill only fluctuates, does not. A method that passes devices from cell to cell judges their course itself.
+/// fill only fluctuates, does not. Cells of a method get no such warning, because the method itself judges the steady
+/// state.
 #[test]
 fn emulated_transients_are_warned_of() {
     let level = |start_mib: u64, end_mib: u64, one_way: bool| StoreLevel {

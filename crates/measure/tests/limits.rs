@@ -195,8 +195,8 @@ fn large_operations_are_counted_in_parts() {
     assert!(seen.words.starts_with("5.00 k IOPS of up to 256 KiB each"), "{}", seen.words);
 }
 
-/// An open loop that met its schedule sets its rate itself; one that missed it ended at some limit. In a step of a
-/// method, a limit that was read has a verdict of its own; one that was only recognised has none.
+/// An open loop that meets its schedule is limited by the schedule; one that misses it ran into another limit. In a
+/// step of a method, a limit read from the kernel has a verdict of its own; an inferred limit has none.
 #[test]
 fn who_says_that_there_is_a_limit() {
     let mut cell = LIMITED[0].1.cell();

@@ -58,7 +58,8 @@ fn stalls_are_seen_with_their_time_and_length() {
     assert!(said(&target.cell(1)).contains(&("STALL".to_owned(), Level::Warning)));
 }
 
-/// When burst credits run out, operations in flight take long and the rate is low from then on: it is a step, not a stall.
+/// When burst credits run out, operations in flight take long, and the rate is low from then on. This is a step, not a
+/// stall.
 #[test]
 fn the_end_of_a_burst_is_no_stall() {
     for depth in [16, 32, 64, 128] {

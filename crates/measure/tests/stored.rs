@@ -1,4 +1,4 @@
-//! Verdicts by the bytes that reached the storage: whether a cell's figures are the device's.
+//! Tests of the verdicts that judge, by the bytes that reached the storage, whether a cell's figures are the device's.
 
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{
@@ -142,7 +142,7 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
     assert_eq!(codes(&cell), ["VALID"]);
 }
 
-/// Uncached I/O does not count as answered by the page cache if little of it stayed there; dirty pages do not count.
+/// Uncached I/O does not count as answered by the page cache if it left few clean pages there. Dirty pages are ignored.
 #[test]
 fn uncached_io_is_judged_by_what_it_left_in_the_page_cache() {
     for (before, after, unwritten, is_uncached) in [
@@ -197,7 +197,7 @@ fn a_layer_that_buffers_is_the_page_cache_s() {
     }
 }
 
-/// MEMORY is the only verdict above a note on memory, so that cells on memory can be compared.
+/// On a target in memory, MEMORY is the only verdict more severe than a note, so that such cells can be compared.
 #[test]
 fn memory_is_reported_as_memory_only() {
     let mut cell = honest();
@@ -221,7 +221,7 @@ fn memory_is_reported_as_memory_only() {
 
 type Change = fn(&mut Cell);
 
-/// Writes to a flash device that was never fully written get the note; other cells do not.
+/// Writes to a flash device that was never fully written get the note UNPRECONDITIONED; other cells do not.
 #[test]
 fn a_flash_device_is_written_over_before_it_is_steady() {
     let mut cell = honest();
@@ -252,8 +252,8 @@ fn a_flash_device_is_written_over_before_it_is_steady() {
     }
 }
 
-/// With several targets, the one that proves least about a device decides; counts add up if all are
-/// known.
+/// With several targets, the verdict follows the target whose storage proves least about a device. Byte counts add up
+/// if those of all targets are known.
 #[test]
 fn storage_of_several_targets_adds_up() {
     let mut disk = honest().evidence.storage.unwrap();

@@ -195,8 +195,8 @@ mod tests {
         RateSearch { grid, limit: limit.parse().unwrap() }
     }
 
-    /// The latency crosses the limit at a rate between the two rates found. Those differ by at most the promised
-    /// precision, after at most the stated number of cells.
+    /// The latency crosses the limit at a rate between the two rates found, which differ by at most the promised
+    /// precision. The search needs at most the stated number of cells.
     #[test]
     fn the_search_encloses_the_rate_at_which_the_latency_crosses_the_limit() {
         let search = search("p99<1ms");

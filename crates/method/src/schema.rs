@@ -3,7 +3,7 @@
 
 use iodyno_catalog::{Key, NUMBER, TIME, ValueType};
 
-/// Keys of a method file.
+/// Top-level keys of a method file.
 pub(crate) const METHOD: &[Key] = &[
     Key::optional("schema", ValueType::Header),
     Key::optional("about", ValueType::Text),

@@ -60,7 +60,7 @@ fn the_applications_are_those_of_the_table() {
     assert_eq!(cells.len(), 9);
 }
 
-/// SNIA's PTS 2.0.2: the number of cells, the least and the longest time.
+/// Number of cells, and minimum and maximum duration, of the tests in SNIA's PTS 2.0.2.
 #[test]
 fn snias_tests_take_as_long_as_the_specification_requires() {
     let iops = Budget::new(&method("pts-iops"), 400_000_000_000);

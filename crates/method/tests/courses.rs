@@ -1,5 +1,5 @@
-//! Methods run against simulated storage: their next steps, their end, their choices and their
-//! findings; and the errors of invalid files.
+//! Tests of methods on simulated storage: next steps, end, choices and findings. Also tests the errors of invalid
+//! files.
 
 use iodyno_measure::statistics::steady::Progress;
 use iodyno_measure::{Cell, CellKey, ClassStats, Interval, IoLimit, Level, Place, Role};
@@ -16,7 +16,7 @@ fn method(text: &str) -> Method {
     Method::new(source(text)).unwrap_or_else(|e| panic!("{e:?}"))
 }
 
-/// The rate of an open loop.
+/// Rate that an open-loop step offers; `None` for other steps.
 fn offered(step: &Step) -> Option<f64> {
     let Step::Cell(step) = step else { return None };
     if let iodyno_workload::ArrivalKind::Open { rate_iops, .. } = step.cell.spec.arrivals() {
@@ -25,7 +25,7 @@ fn offered(step: &Step) -> Option<f64> {
     None
 }
 
-/// A second in which `iops` operations took `latency_ns` each.
+/// A cell of one second in which `iops` operations took `latency_ns` each.
 fn cell(step: &Step, iops: u64, latency_ns: u64) -> Cell {
     let place = step.place().unwrap().clone();
     let (name, threads, depth) = match step {
@@ -81,7 +81,7 @@ time = "60s"
 track = [{ read = "0%", block = "4KiB", measure = "iops" }, { read = "100%", block = "8KiB", measure = "iops" }]
 "#;
 
-/// First round in which the specification's rule is met, by an independent implementation.
+/// First round in which the specification's rule is met, by an independent implementation; `None` if there is none.
 fn steady_round(values: &[[f64; 2]]) -> Option<usize> {
     (5..=values.len().min(25)).find(|&n| {
         (0..2).all(|v| {
@@ -100,8 +100,8 @@ fn steady_round(values: &[[f64; 2]]) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Rounds end at the first window in which every tracking variable is steady, and after 25
-    /// otherwise; the finding is the mean over that window, of every cell.
+    /// Rounds end at the first window in which every tracking variable is steady, or after round 25. The result of each
+    /// point is the mean over that window.
     #[test]
     fn rounds_end_where_the_rule_says(values in prop::collection::vec([800_u64..1200, 700_u64..1300], 25)) {
         let method = method(ROUNDS);
@@ -192,7 +192,7 @@ fn there_and_back_and_in_the_files_own_nesting() {
     assert_eq!(names, all);
 }
 
-/// The best point under a ceiling, on a device whose IOPS grow by 1000 per outstanding I/O up to 8.
+/// Points are chosen under a latency ceiling, on a device whose IOPS grow by 1000 per outstanding I/O up to 8.
 #[test]
 fn points_are_chosen_under_the_ceiling() {
     let text = |ceiling: &str| {
@@ -234,7 +234,7 @@ fn rates_are_shares_of_what_was_measured() {
     assert_eq!(offered, [400.0, 720.0]);
 }
 
-/// A series ends after a number of bytes written, in the steady state, or after its samples.
+/// A series ends after a number of bytes written, in the steady state, or after its last sample, whichever comes first.
 #[test]
 fn a_series_ends_by_its_first_limit() {
     let text = |more: &str| {
@@ -326,8 +326,8 @@ fn errors_are_reported_at_their_position() {
     }
 }
 
-/// A method that missed its aim in any stage is INVALID; a step that is still to be done, or that is not a stage's
-/// aim, is less severe.
+/// A method that missed its aim in any stage is INVALID. The verdict is milder if steps are still to be done, or if the
+/// steady state was only one way for a series to end.
 #[test]
 fn a_method_that_missed_its_aim_has_a_verdict() {
     let codes = |method: &Method, subjects: u32, cells: &[Cell]| {
@@ -367,8 +367,8 @@ fn a_method_that_missed_its_aim_has_a_verdict() {
     assert_eq!(codes(&series, 1, &rising[..20]), [unfinished()]);
 }
 
-/// A cell in which `iops` operations per second completed evenly in 50 intervals, some much faster
-/// than on average.
+/// A cell in which `iops` operations per second completed in 50 equal intervals. Half of the operations are much faster
+/// than the mean.
 fn even(cell: &mut Cell, iops: u64) {
     let interval = |_| {
         let mut interval = Interval::default();
@@ -382,8 +382,8 @@ fn even(cell: &mut Cell, iops: u64) {
     (cell.interval_ns, cell.window_ns) = (100_000_000, 5_000_000_000);
 }
 
-/// A load curve or a rate search that ends at an external limit says so, whether the limit was read or recognised; on
-/// a device without a limit it does not.
+/// A load curve or a rate search that ends at an external limit says so, whether the limit was read from the kernel or
+/// inferred. On a device without a limit, it does not.
 #[test]
 fn an_edge_that_is_a_limit_s_is_named_so() {
     let sweep = method(

@@ -209,7 +209,7 @@ impl Flags {
     }
 }
 
-/// Returns the iodyno command: the first argument that is neither a flag nor a flag's value.
+/// Returns the iodyno command: the first argument that is neither a flag nor a flag's value. `None` if there is none.
 fn command_of(words: &[OsString]) -> Option<String> {
     let mut words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = words.next() {

@@ -37,7 +37,7 @@ pub enum ClientError {
     Length {
         /// Total length of topic, key and body, bytes.
         bytes: usize,
-        /// Maximum of this length, bytes.
+        /// Maximum total length of topic, key and body, bytes.
         bytes_max: usize,
     },
     /// The topic, the key, the filter or another field is too long.

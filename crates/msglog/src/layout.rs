@@ -25,7 +25,8 @@ pub const CHUNK_BYTES: core::ops::RangeInclusive<u32> = 4 << 10..=16 << 20;
 /// make it valid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EpochStart {
-    /// Number of the epoch: how many times the log has been opened for writing, including this time; 0 for a new log.
+    /// Number of the epoch: how often the log had been opened for writing when the epoch began, including the opening
+    /// that began it; 0 for a new log.
     pub epoch: u32,
     /// End of the log when the epoch began, bytes since the log was created.
     pub position: u64,

@@ -6,7 +6,7 @@ use crate::message::{Message, MessageKind};
 use iodyno_units::text::clean;
 use std::io::Write as _;
 
-/// Once the buffer has this much text, bytes, the caller should print it.
+/// Amount of text in the buffer from which the caller should print it, bytes.
 const FULL_BYTES: usize = 64 << 10;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -26,8 +26,8 @@ pub enum LineForm {
 pub struct Lines {
     form: LineForm,
     text: Vec<u8>,
-    /// Cached text of the last message's time, and its second. Most messages fall in the same second as the previous
-    /// one.
+    /// Time of the last message, s since 1970, and its cached text. Most messages fall in the same second as the
+    /// previous one.
     second: (u64, String),
 }
 

@@ -335,7 +335,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Log<B> {
         self.commit.flushed(succeeded);
     }
 
-    /// Returns the next chunk that has become durable, in the log's order. Its messages now count as persisted.
+    /// Returns the next chunk that has become durable, in the log's order; `None` if there is none. The chunk's
+    /// messages now count as persisted.
     pub fn next_persisted(&mut self) -> Option<Persisted<B>> {
         if self.commit.durable() == self.first_closed {
             return None;

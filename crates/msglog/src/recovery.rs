@@ -363,7 +363,7 @@ fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
 }
 
 /// Searches a segment's first chunks for proof that the log does not end before this segment: a header with a durable
-/// position within the segment. Returns the highest durable position found, with its epoch.
+/// position within the segment. Returns the highest durable position found, with its epoch; `None` without proof.
 fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
     let start = reader.layout().segment_start(segment);
     let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);

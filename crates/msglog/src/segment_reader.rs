@@ -24,7 +24,8 @@ const FIRST_BYTES: u64 = 1 << 20;
 const SEARCH_SLOTS: u64 = 2;
 /// Number of bytes at the start of a segment that are searched if it may be newer than the newest one found.
 const SEARCH_BYTES: u64 = 16 << 20;
-/// Upper bound of the length searched in all segments together, bytes, but at least [`FIRST_BYTES`] in each.
+/// Maximum number of bytes searched in all segments together. The first [`FIRST_BYTES`] of each segment are searched in
+/// any case.
 const SEARCH_ALL_BYTES: u64 = 4 << 30;
 
 /// Reader of a log's chunks in order, with a buffer and optional read-ahead.
@@ -263,8 +264,8 @@ impl<'a> SegmentReader<'a> {
         true
     }
 
-    /// Reads a chunk's data from the target, up to the first unreadable block. Returns that block's error if it
-    /// may be part of the chunk.
+    /// Reads a chunk's data from the target, up to the first unreadable block. Returns that block's error; `None` if
+    /// all blocks are readable, or if that block can't be part of the chunk.
     fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
         let wanted = self.wanted(left_bytes);
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);

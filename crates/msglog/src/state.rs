@@ -23,7 +23,7 @@ pub struct Value {
     segment: u64,
 }
 
-/// What the log keeps of a publisher, to detect messages that are published twice.
+/// Name and last sequence number of a publisher. With them, the log detects messages that are published twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publisher {
     /// Name of the publisher; empty if the record with the name is damaged.

@@ -138,8 +138,8 @@ fn hostile_numbers_are_read_and_written_behind() {
     assert!(held > logs / 2, "{held} messages in {logs} logs");
 }
 
-/// A log whose position or message numbers are near their limit becomes full. Each chunk that it persists before can be
-/// read again.
+/// A log whose position or message numbers are near their limit becomes full. Each chunk that it persisted until then
+/// can be read again.
 #[test]
 fn a_log_is_full_before_its_numbers_exceed_their_limit() {
     const LIMIT: u64 = 1 << 62;

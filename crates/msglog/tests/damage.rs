@@ -2,10 +2,10 @@
 //! unreadable sectors, in any number.
 //!
 //! The rule: a chunk is returned if it is whole, and either all chunks before it are whole, or the damage before it is
-//! *proven*. Damage is proven if some whole chunk was closed when the damaged position, or this chunk, was already
-//! durable, or if a whole chunk follows this chunk; and no later epoch cut it off. Proven damage is reported with its
-//! position and the numbers of its messages. Damage without such a proof, such as a zeroed tail, can't be recognised:
-//! recovery treats it as a torn write and cuts it off.
+//! *proven*. Damage before a chunk is proven in three cases: some whole chunk was closed after the damaged position had
+//! become durable, or after this chunk had, or a whole chunk follows this chunk. In none of them may a later epoch have
+//! cut this chunk off. Proven damage is reported with its position and the numbers of its messages. Damage without such
+//! a proof, such as a zeroed tail, can't be recognised: recovery treats it as a torn write and cuts it off.
 //!
 //! `IODYNO_LOG_HISTORIES` sets the number of logs; a log is replayed by its seed.
 
@@ -184,7 +184,8 @@ fn is_consistent(found: &Recovered, numbers: &[u64]) -> Result<(), String> {
 /// Position, length and missing messages of damage.
 type Reported = (u64, u64, Option<(u64, u64)>);
 
-/// Computes by the rule: the messages from the first segment on, the damage, and the last chunk.
+/// Computes, by the rule at the top of this file, the messages from the first segment on, the damage, and the last
+/// chunk.
 fn by_the_rule(
     layout: &Layout,
     chunks: &[(ChunkHeader, bool)],
@@ -225,8 +226,8 @@ fn is_readable(unreadable: &BTreeSet<usize>, range: &std::ops::Range<usize>) -> 
     unreadable.range(range.start / SECTOR_BYTES..range.end / SECTOR_BYTES).next().is_none()
 }
 
-/// Determines from all whole chunks on the target the latest position that one proves to have been durable, and the
-/// newest segment.
+/// Determines from all whole chunks on the target the highest position that a chunk proves to have been durable, with
+/// the chunk's epoch, and the newest segment.
 fn durable_on(image: &[u8], layout: &Layout, unreadable: &BTreeSet<usize>) -> ((u64, u32), u64) {
     let places = (DESCRIPTIONS_END..image.len()).step_by(layout.align_bytes as usize);
     let proofs = places.filter_map(|at| {

@@ -12,7 +12,7 @@ fn cases() -> u64 {
     std::env::var("IODYNO_FILTER_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000)
 }
 
-/// Number of all messages in these tests.
+/// Number that all messages in these tests have in the log.
 const NUMBER: u64 = 1001;
 
 fn message(body: &[u8]) -> Message<'_> {
@@ -34,7 +34,7 @@ fn matches(filter: &str, body: &str) -> bool {
         .matches(NUMBER, &message(body.as_bytes()))
 }
 
-/// The page's code blocks whose first line begins with `mark`.
+/// Code blocks in `PAGE`, the documentation of filters, whose first line begins with `mark`.
 fn blocks(mark: &str) -> Vec<&'static str> {
     PAGE.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix(mark)).collect()
 }
@@ -164,8 +164,8 @@ fn patterns_match_as_backtracking_does() {
     assert!(seen.iter().all(|n| *n > cases()), "{seen:?}");
 }
 
-/// The cost of a filter is bounded by the sum of its length and the body's, not by their product; otherwise evaluation
-/// stops.
+/// The cost of a filter is bounded by the sum of its length and the body's. The evaluation of a filter whose cost grows
+/// with their product is stopped.
 #[test]
 fn what_filters_cost_is_bounded() {
     let a = |n: usize| "a".repeat(n);

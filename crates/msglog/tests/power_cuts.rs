@@ -19,7 +19,7 @@ fn run(kind: Kind) {
     }
 }
 
-/// Each history has four crashes.
+/// Each history has four crashes. After each of them, all persisted messages must be found again.
 #[test]
 fn what_was_persisted_survives_any_crash() {
     run(Kind::Mixed);
@@ -40,7 +40,7 @@ fn publishers_are_known_after_each_crash() {
     run(Kind::Publishers);
 }
 
-/// The test can fail: with a defect, each kind of history soon does.
+/// With a defect, each kind of history soon fails. This proves that the test can detect defects.
 #[test]
 fn the_histories_find_each_defect() {
     let defects = [

@@ -139,8 +139,8 @@ fn what_is_read_ahead_is_what_is_read() {
     }
 }
 
-/// Apart from the log itself, a replay reads the start of each segment, and some bytes after the log's end, to find the
-/// end and as part of its last read.
+/// A replay reads the log only once. In addition, it searches the start of each segment for the log's end, and reads
+/// some bytes after this end.
 #[test]
 fn a_replay_reads_the_log_once() {
     // Once around: a slot without a chunk is searched through.

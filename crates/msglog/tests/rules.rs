@@ -96,7 +96,8 @@ fn the_next_epoch_is_above_all_that_stand_there() {
     assert_eq!(recovered(&[a, stale]).0.tail.epoch, 8);
 }
 
-/// After damage, a chunk of a lower epoch than the chunk that proves the damage was cut off.
+/// After damage, a chunk does not count if its epoch is lower than that of the chunk that proves the damage: it was cut
+/// off.
 #[test]
 fn behind_damage_earlier_epochs_are_none() {
     let a = first(1);

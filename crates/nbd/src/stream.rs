@@ -60,8 +60,8 @@ impl Stream {
         Ok(Self { tls: tls.transpose()?.map(Mutex::new), socket })
     }
 
-    /// Receives available bytes. If there are none, waits until the deadline. Returns 0 if the peer has stopped
-    /// sending.
+    /// Receives available bytes. If there are none, waits until the deadline (`None`: without limit). Returns 0 if the
+    /// peer has stopped sending.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline, or the error of the socket or of TLS.
@@ -81,7 +81,8 @@ impl Stream {
         }
     }
 
-    /// Sends all bytes. If the socket is full, waits until the peer reads, but not beyond the deadline.
+    /// Sends all bytes. If the socket is full, waits until the peer reads, but not beyond the deadline (`None`: without
+    /// limit).
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] at the deadline, or the error of the socket or of TLS.

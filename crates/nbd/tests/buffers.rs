@@ -1,5 +1,4 @@
-//! Buffers of idle connections are freed. A separate process, since the test counts all allocated
-//! bytes.
+//! Buffers of idle connections are freed. This test has a process of its own, since it counts all allocated bytes.
 
 mod common;
 #[cfg(feature = "tls")]

@@ -1,4 +1,4 @@
-//! The memory limit of all connections together holds for any clients, and locks no good client out.
+//! The memory limit of all connections together holds whatever clients do, and locks no good client out.
 
 use crate::common;
 

@@ -220,7 +220,7 @@ fn nothing_agreed_before_tls_is_valid_after_it() {
     assert_eq!((agreed.structured, agreed.meta, agreed.secure), (false, false, true));
 }
 
-/// CVE-2022-26495 and 26496, qemu's long export name, and similar: false lengths.
+/// False lengths, as in CVE-2022-26495, CVE-2022-26496 and qemu's bug with a long export name.
 #[test]
 fn false_lengths_are_refused_on_every_option() {
     let long = vec![b'n'; 5000];
@@ -356,7 +356,7 @@ fn the_client_never_continues_without_its_requirements() {
     assert_eq!(Dial::new(config(&"n".repeat(5000))).unwrap_err(), DialError::Name);
 }
 
-/// Feeds a server's bytes to our client: the greeting, then these bytes.
+/// Feeds a server's output to our client: a greeting, then `bytes`.
 fn fed(bytes: &[u8]) -> Result<DialStep, DialError> {
     let mut client = Dial::new(DialConfig { structured: false, ..config("") }).unwrap();
     let (mut input, mut out) = (Vec::new(), Vec::new());

@@ -395,7 +395,7 @@ fn fio_verifies_what_is_answered_later() {
     run(lab.folder.path(), "qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &uri]);
 }
 
-/// A client process may be killed at any time.
+/// The server survives a client process that is killed while its requests are unanswered.
 #[test]
 fn client_processes_may_be_killed() {
     let export = Delayed::new(Manner::Held);
@@ -583,7 +583,7 @@ fn our_client_on_nbdkit() {
     assert!(client.read(1, &mut [0; 512]).is_err());
 }
 
-/// nbdkit as a client of ours: it offers what it finds to other clients, which see and change our export.
+/// nbdkit as our client. It forwards our export to other clients, which read and change it.
 #[test]
 fn nbdkit_forwards_our_export() {
     let bench = Bench::new();

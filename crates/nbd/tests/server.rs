@@ -200,7 +200,7 @@ fn requests_in_flight_are_limited() {
     assert_eq!(cookies, (0..30).collect::<Vec<_>>());
 }
 
-/// In this case nbdkit 1.32 aborts, and all its exports with it.
+/// Clients disconnect before all replies are sent. In this situation, nbdkit 1.32 aborts, and with it all its exports.
 #[test]
 fn a_client_may_leave_with_replies_under_way() {
     let delayed = Delayed::new(Manner::Each);
@@ -544,7 +544,7 @@ fn a_client_that_says_goodbye_gets_what_is_being_sent() {
     }
 }
 
-/// Signals interrupt the wait for a payload, and nothing else.
+/// A signal interrupts only the wait for a payload; the write completes.
 #[test]
 fn a_signal_does_not_end_a_write() {
     extern "C" fn nothing(_: libc::c_int) {}
@@ -650,13 +650,14 @@ fn requests_and_connections_are_counted() {
     assert_eq!(c.requests, [1, 1, 1, 1, 0, 0, 0, 0]);
 }
 
-/// An export whose connection threads poll for the next request. They answer once this many requests have arrived, and
-/// record how long the client took.
+/// An export whose connection threads poll for the next request. They answer once `together` requests have arrived, and
+/// record in `reported` how long the client took to read replies.
 #[derive(Clone, Default)]
 struct Polling {
     together: Arc<AtomicUsize>,
     reported: Arc<Mutex<Vec<Duration>>>,
-    /// How often a thread that slept was woken, and how often it was about to block.
+    /// Number of times that a sleeping thread was woken. The next field, `rested`, counts the times that a thread was
+    /// about to block.
     woken: Arc<AtomicUsize>,
     rested: Arc<AtomicUsize>,
 }

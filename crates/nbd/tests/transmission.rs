@@ -36,7 +36,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     )
 }
 
-/// The document's rules, written independently and at length.
+/// The protocol document's rules for admitting requests, implemented independently and at length.
 fn oracle(info: &Info, structured: bool, meta: bool, r: &Request) -> Admission {
     let Some(kind) = Kind::ALL.into_iter().find(|k| *k as u16 == r.command) else {
         return Admission::Refuse(Errno::Inval);
@@ -350,7 +350,7 @@ proptest! {
     }
 }
 
-/// CVE-2025-47711 and 47712: lengths at the end of 32 bits.
+/// CVE-2025-47711 and 47712: lengths near the maximum of 32 bits.
 #[test]
 fn block_status_of_the_longest_range() {
     for one in [false, true] {
@@ -407,7 +407,8 @@ fn fault(parts: &[&[u8]]) -> String {
     }
 }
 
-/// A caller that asks for the next event before it has taken the payload makes a mistake of its own: no fault of the server.
+/// If a caller asks for the next event before it has taken the payload, the caller is at fault and not the server, so
+/// the call panics.
 #[test]
 #[should_panic(expected = "3 bytes of payload were not taken")]
 fn payload_must_be_taken() {

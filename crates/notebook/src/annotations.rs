@@ -27,7 +27,7 @@ pub fn check_annotation(text: &str) -> Result<(), String> {
     }
 }
 
-/// Sets or removes the annotation of the run with this row number.
+/// Sets the annotation of the run with this row number; `None` removes it.
 pub(crate) fn put(db: &Connection, number: i64, text: Option<&str>) -> rusqlite::Result<()> {
     match text {
         Some(text) => {

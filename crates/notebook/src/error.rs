@@ -24,7 +24,7 @@ pub enum Error {
     )]
     Foreign {
         path: PathBuf,
-        /// Actual type of the file, such as `an SQLite file of another program`.
+        /// Type that the file was found to have, such as `an SQLite file of another program`.
         what: &'static str,
     },
     /// The notebook's file or its folder is not writable.

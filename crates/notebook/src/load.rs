@@ -51,7 +51,7 @@ pub(crate) struct Standing {
 /// Id of a run, and the fault found in it.
 pub(crate) type OfRun = (String, Fault);
 
-/// Reads the columns [`STANDING`].
+/// Reads the columns [`STANDING`] of a run's row.
 pub(crate) fn standing(row: &Row) -> Result<Standing, OfRun> {
     let id: String = row.get("id").map_err(|e| (String::new(), e.into()))?;
     if !id::is_id(&id) {
@@ -103,8 +103,8 @@ fn writer(row: &Row) -> Result<Writer, Fault> {
     })
 }
 
-/// Returns the PID of the process that writes the run with this row number; `None` if the run has ended, or the process is
-/// not certain to be alive and visible to this one.
+/// Returns the PID of the process that writes the run with this row number. `None` if the run has ended, or the process
+/// is not certain to be alive and visible to this one.
 pub(crate) fn writing_process(
     db: &Connection,
     path: &Path,
@@ -260,7 +260,8 @@ fn workloads(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<Workl
     Ok(list)
 }
 
-/// Number of neighbouring intervals to merge into one, so that a run has at most `intervals_max`.
+/// Number of neighbouring intervals to merge into one, so that a run has at most `intervals_max` intervals; `None`
+/// means [`INTERVALS_MAX`], which is also the upper limit.
 fn merged(rows: &[CellRow], intervals_max: Option<u64>) -> u64 {
     let most = intervals_max.unwrap_or(INTERVALS_MAX).clamp(1, INTERVALS_MAX);
     let all: u64 = rows.iter().map(|row| row.intervals as u64).sum();

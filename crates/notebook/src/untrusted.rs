@@ -11,7 +11,7 @@ use rusqlite::limits::Limit;
 
 /// Maximum size of a text or blob in a row, bytes.
 pub(crate) const VALUE_BYTES_MAX: i32 = 8 << 20;
-/// Limit on a reader's steps of SQLite's virtual machine for a tiny file. A reader reaches it after a second or two.
+/// Maximum number of steps of SQLite's virtual machine for a reader of a tiny file. They take a second or two.
 const STEPS_MIN: u64 = 100_000_000;
 /// Steps by which the limit increases per byte of the file. Reading a row takes some tens of steps, and a row has at
 /// least one byte.

@@ -66,7 +66,7 @@ pub(crate) struct JsonScan {
     pub(crate) value_bytes: u64,
     /// Estimated upper bound of the heap memory of the text once parsed as a [`Cell`], bytes.
     pub(crate) cell_bytes: u64,
-    /// Description of the first number that is out of range.
+    /// Description of the first number that is out of range; `None` if all are in range.
     pub(crate) wrong: Option<Damage>,
 }
 

@@ -1,9 +1,9 @@
 //! Writes a run to the notebook while the run is in progress.
 //!
 //! Each call is one transaction; when the call returns, its data survives a kill of the process. An interval costs some
-//! tens of microseconds and no fsync, so it can be written during a cell. The log is checkpointed into the file when a
-//! cell is finished, not during it, unless it grows beyond 64 MiB: a checkpoint costs an fsync, and the notebook may be
-//! on the storage that is being measured.
+//! tens of microseconds and no fsync, so it can be written during a cell. The write-ahead log is checkpointed into the
+//! file when a cell is finished, not during it, unless it grows beyond 64 MiB: a checkpoint costs an fsync, and the
+//! notebook may be on the storage that is being measured.
 
 use crate::{Error, Outcome, RunHead, Timestamp, codec, id, process::Writer, schema};
 use iodyno_measure::{Cell, Interval};

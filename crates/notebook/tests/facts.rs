@@ -4,7 +4,7 @@ use iodyno_measure::{Cell, Ended, Evidence, Level, Preparation, Verdict, verdict
 use iodyno_notebook::{Notebook, Outcome, RunHead, TargetDescription, TargetKind, TargetRecord};
 use serde_json::json;
 
-/// The cells as a notebook gives them back.
+/// Stores cells in a notebook, and returns them as read back.
 fn kept(cells: &[Cell]) -> Vec<Cell> {
     let dir = tempfile::tempdir().unwrap();
     let notebook = Notebook::open(&dir.path().join("notebook.sqlite")).unwrap();
@@ -72,7 +72,7 @@ fn older_cells_have_their_evidence_among_the_facts() {
     assert_eq!(kept(std::slice::from_ref(&own)), [own]);
 }
 
-/// An older cell is judged as it was when it ended.
+/// An older cell gets the verdicts that it had when it ended.
 #[test]
 fn older_cells_are_judged_by_it() {
     let cell = Cell { ended: Ended::Errors, ..with_facts(&[("failure", "the ring broke")]) };

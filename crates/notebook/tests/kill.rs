@@ -19,10 +19,10 @@ const PATH_VARIABLE: &str = "IODYNO_TEST_KILLED_NOTEBOOK";
 
 /// Environment variable of a child that waits to be killed in the middle of its first cell.
 const WAITS_VARIABLE: &str = "IODYNO_TEST_KILLED_WAITS";
-/// Last line that this child prints.
+/// Last line that the waiting child prints.
 const LAST_SAID: &str = "interval 0 2";
 
-/// The announcement of cell `index`.
+/// Cell `index` as stored before it starts.
 fn begun(index: usize) -> Cell {
     Cell {
         key: CellKey { name: format!("cell {index}"), depth: 4, ..CellKey::default() },

@@ -28,7 +28,8 @@ fn count(bytes: isize) {
     });
 }
 
-/// Maximum number of bytes held by `work`, and number of bytes held by its result.
+/// Runs `work`. Returns its result, the maximum number of bytes held while it runs, and the number of bytes that the
+/// result holds.
 fn held<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
     let before = HELD.get().0;
     HELD.set((before, before));

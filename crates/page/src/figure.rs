@@ -110,7 +110,8 @@ pub struct Series {
 pub enum Mark {
     /// A line, with a dot at each point if there are few points.
     Line,
-    /// A dashed line, for an ideal or fitted curve, or a range with too few samples.
+    /// A line of dots, for an ideal or fitted curve, or a range with too few samples. It is not drawn with dashes,
+    /// because these tell the series apart.
     Dashed,
     /// A step line, for values that apply until the next point.
     Step,
@@ -142,6 +143,7 @@ pub struct Point {
     /// Value on the vertical axis. A value that is not finite interrupts the line.
     pub y: f64,
     /// Lower and upper end of the point's interval; vertical, or horizontal for marks with [`Mark::is_interval`].
+    /// `None` for no interval.
     pub interval: Option<(f64, f64)>,
     /// Label of the point, such as a queue depth or rate; may be empty.
     pub label: String,

@@ -1,4 +1,4 @@
-//! All tests of this crate that use its public interface, in one program: it is linked once.
+//! All tests of this crate that use its public interface, in one program, so that they are linked only once.
 
 mod browser;
 mod charts;

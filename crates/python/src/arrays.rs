@@ -13,8 +13,9 @@ enum Builder {
     Numbers(Float64Builder),
 }
 
-/// Maximum number of rows of a record batch. Offsets of texts and lists are 32-bit: a batch has less than 2 GiB of text in a
-/// column (a text has at most some KiB) and fewer than 2^31 buckets (a histogram has at most some thousands).
+/// Maximum number of rows of a record batch. Offsets of texts and lists have 32 bits. At this limit, a batch has less
+/// than 2 GiB of text in a column (a text has at most some KiB) and fewer than 2^31 buckets (a histogram has at most
+/// some thousands).
 const BATCH_ROWS_MAX: usize = 1 << 16;
 
 /// Columns under construction, cut into batches.

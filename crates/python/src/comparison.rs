@@ -32,8 +32,8 @@ impl Comparison {
 
 #[pymethods]
 impl Comparison {
-    /// `slower`: at least one metric is slower in B. `clear`: all metrics are the same or faster. `open`: neither could be
-    /// shown.
+    /// `slower`: at least one metric is slower in B. `clear`: all metrics are the same or faster. `open`: neither could
+    /// be shown.
     #[getter]
     fn finding(&self) -> &'static str {
         match self.finding {

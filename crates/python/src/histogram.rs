@@ -29,7 +29,7 @@ impl Histogram {
         Ok(Self { inner })
     }
 
-    /// Number of values.
+    /// Number of recorded latencies.
     #[getter]
     fn count(&self) -> u64 {
         self.inner.count()
@@ -53,8 +53,8 @@ impl Histogram {
         self.inner.max_ns()
     }
 
-    /// Value at a percentile (0 to 100), ns, within 0.4 %. None when empty, and if fewer than ten samples lie beyond it,
-    /// unless `unsupported`.
+    /// Value at a percentile (0 to 100), ns, within 0.4 %. None when empty, and if fewer than ten samples lie beyond
+    /// it, unless `unsupported`.
     #[pyo3(signature = (percent, *, unsupported=false))]
     fn percentile(&self, percent: f64, unsupported: bool) -> PyResult<Option<u64>> {
         if !(0.0..=100.0).contains(&percent) {

@@ -22,7 +22,7 @@ mod table;
 
 use pyo3::prelude::*;
 
-/// Registers the classes.
+/// Registers the module's classes with Python.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -105,15 +105,15 @@ impl Notebook {
         Ok(Self { path })
     }
 
-    /// Path of the file.
+    /// Path of the notebook's file, which need not exist.
     #[getter]
     fn path(&self) -> PathBuf {
         self.path.clone()
     }
 
-    /// The runs, in order of their start: `id`, `started` and `ended` (UTC; None
-    /// while running or after a crash), `status`, `reason` (of a failure), `name`, `targets`, `cells`, `level` (gravest
-    /// verdict; None if nothing was judged) and `result` (in words).
+    /// The runs, in order of their start: `id`, `started` and `ended` (UTC; None while running or after a crash),
+    /// `status`, `reason` (of a failure), `name`, `targets`, `cells`, `level` (most severe verdict; None if nothing was
+    /// judged) and `result` (in words).
     fn runs(&self, py: Python<'_>) -> PyResult<Table> {
         py.detach(|| {
             let notebook = self.open()?;
@@ -128,21 +128,23 @@ impl Notebook {
         })
     }
 
-    /// One row per run, cell and kind of operation, with the columns of `iodyno export --format csv`. `runs`: a selector as
-    /// on the command line, a Run, or a list of these; None for all.
+    /// One row per run, cell and kind of operation, with the columns of `iodyno export --format csv`. `runs`: a
+    /// selector as on the command line, a Run, or a list of these; None for all.
     #[pyo3(signature = (runs=None))]
     fn cells(&self, py: Python<'_>, runs: Option<Runs>) -> PyResult<Table> {
         self.table(py, runs.as_ref(), Kind::Cells)
     }
 
     /// One row per run, cell, interval and kind of operation, with the columns of `iodyno export --format csv-series`.
+    /// `runs`: as for `cells`.
     #[pyo3(signature = (runs=None))]
     fn intervals(&self, py: Python<'_>, runs: Option<Runs>) -> PyResult<Table> {
         self.table(py, runs.as_ref(), Kind::Intervals)
     }
 
-    /// One row per run, cell, kind of operation and latency (`response`; in open loop also `service`), with the non-empty
-    /// `buckets` of its histogram: a list of `low_ns`, `width_ns` and `count`. `each_interval`: a row per interval, too.
+    /// One row per run, cell, kind of operation and latency (`response`; in open loop also `service`), with the
+    /// non-empty `buckets` of its histogram: a list of `low_ns`, `width_ns` and `count`. `each_interval`: one row per
+    /// interval instead of one for the whole cell. `runs`: as for `cells`.
     #[pyo3(signature = (runs=None, *, each_interval=false))]
     fn histograms(
         &self,
@@ -153,8 +155,9 @@ impl Notebook {
         self.table(py, runs.as_ref(), Kind::Histograms { each_interval })
     }
 
-    /// The latencies of runs, merged. `cell`, `target` and `kind` (`read`, `write`, `flush`, `trim`, `write_zeroes`) restrict
-    /// them; None for all. `latency`: `response`, or `service` without the wait before submission in open loop.
+    /// The latencies of runs, merged. `cell`, `target` and `kind` (`read`, `write`, `flush`, `trim`, `write_zeroes`)
+    /// restrict them; None for all. `latency`: `response`, or `service` without the wait before submission in open
+    /// loop.
     #[pyo3(signature = (runs=None, cell=None, *, target=None, kind=None, latency="response"))]
     fn histogram(
         &self,
@@ -188,8 +191,8 @@ impl Notebook {
         py.detach(|| Run::load(&self.open()?, selector))
     }
 
-    /// Compares runs `b` with runs `a`, as `iodyno compare A B` does. `metrics`: such as `["iops", "p99"]`. `threshold`: the
-    /// smallest shift that matters, a fraction of A [0.02].
+    /// Compares runs `b` with runs `a`, as `iodyno compare A B` does. `metrics`: such as `["iops", "p99"]`.
+    /// `threshold`: the smallest shift that matters, a fraction of A [0.02].
     #[pyo3(signature = (a, b, *, metrics=None, threshold=None, each_target=false))]
     fn compare(
         &self,

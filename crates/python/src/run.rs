@@ -55,7 +55,7 @@ impl Run {
         &self.inner.head.name
     }
 
-    /// Names of the targets.
+    /// Names of the run's targets, in canonical form.
     #[getter]
     fn targets(&self) -> Vec<&str> {
         self.inner.head.targets.iter().map(|target| target.name.as_str()).collect()
@@ -89,7 +89,8 @@ impl Run {
         table_of(Kind::Intervals, &self.inner)
     }
 
-    /// The histograms of the run, with the columns of `Notebook.histograms`.
+    /// The histograms of the run, with the columns of `Notebook.histograms`. `each_interval`: one row per interval
+    /// instead of one for the whole cell.
     #[pyo3(signature = (*, each_interval=false))]
     fn histograms(&self, each_interval: bool) -> PyResult<Table> {
         table_of(Kind::Histograms { each_interval }, &self.inner)
@@ -112,7 +113,8 @@ impl Run {
         Ok(Histogram { inner: sum })
     }
 
-    /// The document of `iodyno show --json`, with `series` that of `--series` (docs/schema/run-v1.schema.json).
+    /// The document of `iodyno show --json`; with `series`, that of `iodyno show --json --series`. Its schema is
+    /// docs/schema/run-v1.schema.json.
     #[pyo3(signature = (*, series=false))]
     fn document<'py>(&self, py: Python<'py>, series: bool) -> PyResult<Bound<'py, PyAny>> {
         parsed(py, &json::document(&self.inner, json::Options { series }))

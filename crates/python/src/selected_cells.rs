@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 /// One of a cell's two latencies.
 #[derive(Clone, Copy)]
 pub(crate) enum Latency {
-    /// Response time: from the intended start in open loop; the service time in closed loop.
+    /// Response time: from the intended start to completion in open loop; the service time in closed loop.
     Response,
-    /// Service time: from submission.
+    /// Service time: from submission to completion.
     Service,
 }
 
@@ -57,8 +57,8 @@ impl<'a> Cells<'a> {
         Ok(Self { cell, target, kind, latency: Latency::parse(latency)? })
     }
 
-    /// Adds the latencies of a run to a histogram. Returns whether a cell matched. Without a target, the cells that merge
-    /// several targets are left out, since their parts are counted.
+    /// Adds the latencies of a run to a histogram. Returns whether a cell matched. Without a target, cells that merge
+    /// several targets are left out, since the cells of each target are counted.
     pub(crate) fn add(
         &self,
         run: &iodyno_notebook::Run,

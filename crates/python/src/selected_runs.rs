@@ -3,7 +3,8 @@
 use crate::run::Run;
 use pyo3::prelude::*;
 
-/// Runs: a selector as on the command line (`last`, `last~1`, an id or its beginning, a name), a Run, or a list of these.
+/// Runs: a selector as on the command line (`last`, `last~1`, an id or its beginning, a name), a Run, or a list of
+/// these.
 pub(crate) struct Runs(String);
 
 impl Runs {

@@ -81,7 +81,7 @@ impl Table {
         needed(slf.py(), "polars")?.call_method1("DataFrame", (slf,))
     }
 
-    /// The rows as dicts, for use without further packages. Times of day are datetimes in UTC.
+    /// The rows as dicts, for use without further packages. Timestamps become datetimes in UTC.
     fn to_pylist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for batch in &self.batches {

@@ -322,7 +322,7 @@ impl Stripe<'_> {
         }
     }
 
-    /// Returns the role of a member's strip in this stripe. The member must have a strip in it.
+    /// Returns the role of a member's strip in this stripe. The member must have a strip in the stripe.
     fn role(&self, member: usize) -> Role {
         let (members, parities) = (self.layout.members, self.layout.level.parities());
         let after = (member + members - self.p) % members;

@@ -53,8 +53,8 @@ fn arrays_are_laid_out_as_md_does() {
     }
 }
 
-/// md's Q counts members from the one after Q (`raid6_d0`), not strips: with the asymmetric rotations
-/// the two strips of four members change places where P and Q are between them.
+/// md's Q counts members from the one after Q (`raid6_d0`), not strips. With the asymmetric rotations on four members,
+/// the two data strips of a stripe change places if P and Q are between them.
 #[test]
 fn q_counts_members_from_the_one_after_it() {
     let turned = [

@@ -16,7 +16,7 @@ fn product(x: u8, y: u8) -> u8 {
     all as u8
 }
 
-/// P and Q by definition.
+/// Computes P and Q by their definition, byte by byte.
 fn defined(data: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
     let mut sums = (vec![0; data[0].len()], vec![0; data[0].len()]);
     let mut factor = 1;
@@ -30,7 +30,7 @@ fn defined(data: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
     sums
 }
 
-/// Bytes without a pattern.
+/// Pseudo-random bytes.
 fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut byte = || {

@@ -232,8 +232,8 @@ impl Ranks {
         all.sum()
     }
 
-    /// Agrees with all ranks on a future start time of a measurement. `None` if some rank is not ready. Every rank
-    /// must call this once for each measurement, even if the measurement has failed at that rank.
+    /// Agrees with all ranks on a future start time of a measurement. Returns `None` if `is_ready` is false at some
+    /// rank. Every rank must call this once for each measurement, even if the measurement has failed at that rank.
     ///
     /// # Errors
     /// A rank is lost.

@@ -339,8 +339,9 @@ impl<'a> Serving<'a> {
         trips
     }
 
-    /// Waits for the answer to the message sent at `sent_ns`, and drops answers to earlier ones: they would make a
-    /// round trip too short.
+    /// Waits for a rank's answer to the message sent at `sent_ns`. Returns the time of the answer by the rank's clock,
+    /// ns; `None` if there is no answer by `until`. Drops answers to earlier messages, which would make a round trip
+    /// seem too short.
     fn wait_for_answer(&mut self, rank: u32, sent_ns: u64, until: Instant) -> Option<u64> {
         loop {
             match self.transport.receive() {

@@ -83,7 +83,8 @@ pub struct CellHistory {
     pub metric: Metric,
     /// Values in the order in which the runs started. Runs without a value are left out.
     pub runs: Vec<RunValue>,
-    /// Results for `runs`, once they are asked for: a division of thousands of runs takes a part of a second.
+    /// Levels of `runs`, computed when first requested, because this takes a fraction of a second for thousands of
+    /// runs.
     found: Found,
 }
 
@@ -136,7 +137,7 @@ pub struct RunValue {
     pub started: Timestamp,
     /// Value of the metric, in operations or bytes per second, or in ns.
     pub value: f64,
-    /// Annotation that a user added to the run.
+    /// Annotation that a user added to the run; `None` if there is none.
     pub annotation: Option<String>,
 }
 
@@ -155,13 +156,15 @@ impl CellHistory {
         self.can_shift() && self.levels().len() == 1
     }
 
-    /// Smallest shift in the middle of a history without one that would have been found (`levels::detectable_share`).
+    /// Smallest shift that would have been found in the middle of a history without shifts
+    /// (`levels::detectable_share`). `None` if there is a shift, or no tried shift would have been found.
     fn detectable_share(&self) -> Option<f64> {
         let share = || self.has_no_shift().then(|| detectable_share(&self.values())).flatten();
         *self.found.detectable_share.get_or_init(share)
     }
 
-    /// What the lack of a shift says, as a sentence; `None` if there is one, or too few runs for any.
+    /// States that no shift was found, and which shift would have been. `None` if there is a shift, or too few runs to
+    /// find one.
     fn without_shift(&self) -> Option<String> {
         self.has_no_shift().then(|| match self.detectable_share() {
             Some(share) => format!(

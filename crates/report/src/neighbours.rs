@@ -9,8 +9,8 @@ use iodyno_units::human;
 /// Index of p99 in the list of percentiles.
 const P99: usize = 2;
 
-/// Pairs each cell that ran simultaneously with others with the cell in which the same workload ran alone on
-/// the same target. The cell alone comes first.
+/// Pairs each cell that ran simultaneously with others with the cell in which the same workload ran alone on the same
+/// target. In each pair, the cell that ran alone comes first.
 fn pairs(run: &Run) -> impl Iterator<Item = (&Cell, &Cell)> {
     let load = |cell: &Cell| {
         let key = &cell.key;
@@ -51,8 +51,8 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
     pairs(run).filter(|(alone, _)| alone.total().ops() > 0).map(sentence).collect()
 }
 
-/// Change of the p99 latency: `read p99 from 4.21 ms to 9.60 ms`. Uses the mean if the samples are too few
-/// for p99.
+/// Change of the p99 latency: `read p99 from 4.21 ms to 9.60 ms`. Uses the mean if the samples are too few for p99;
+/// None if nothing completed.
 fn slower(was: &KindSummary, is: &KindSummary) -> Option<String> {
     let p99 = |of: &KindSummary| of.response_time.percentiles_ns[P99].map(|ns| ns as f64);
     let (name, before, after) = match (p99(was), p99(is)) {

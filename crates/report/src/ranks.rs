@@ -78,7 +78,8 @@ pub(crate) fn hosts(cell: &Cell) -> Vec<HostFigures<'_>> {
     hosts
 }
 
-/// Table of hosts. Each row has a host's results in one cell.
+/// Builds a table with one row per host and measurement (cell). `rows` has the name of the cell, and the host's results
+/// in this cell.
 pub(crate) fn table<'a>(rows: impl Iterator<Item = (String, HostFigures<'a>)>) -> Table {
     let mut table = Table::new([
         Column::label("cell"),

@@ -49,7 +49,7 @@ impl RunVerdict {
         codes
     }
 
-    /// Whether a verdict on the whole run is a warning or worse, so that it must not be called VALID.
+    /// Whether a verdict on the whole run is a warning or worse, so that the run must not be called VALID.
     pub(crate) fn is_doubted(&self) -> bool {
         self.verdicts.iter().any(|v| v.level >= Level::Warning)
     }

@@ -397,7 +397,8 @@ fn a_shift_is_explained_and_keeps_its_interval() {
     }
 }
 
-/// A load that differs only in its rate names the blocks once. The headings of the sides include changes by flags.
+/// If the loads of both sides differ only in their rate, the block size is shown once. The headings of the sides
+/// include changes by flags.
 #[test]
 fn what_differs_between_sides_is_whole() {
     let mut runs = sides(1, 4, 1.0, 0.01);

@@ -16,7 +16,7 @@ use serde_json::json;
 const WORKLOADS: [(&str, u32); 2] = [("small", 4096), ("large", 1 << 20)];
 const DEVICES: [(&str, u64); 2] = [("/dev/nvme0n1", 40_000), ("/dev/nvme1n1", 90_000)];
 
-/// Cells of one device. Their rate derives from the second number in `device`, and decreases with the block size.
+/// Cells of one device. Their rate derives from the number in `device`, and decreases with the block size.
 fn cells(device: (&'static str, u64), subject: u32) -> Vec<Cell> {
     let each = WORKLOADS.iter().zip(0..).map(|(&(name, block), index)| {
         let ops = device.1 / u64::from(block / 4096);

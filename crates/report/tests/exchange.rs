@@ -117,8 +117,8 @@ fn csv_has_the_numbers_of_the_json() {
     insta::assert_snapshot!("series_csv", csv::series(&samples::open_loop()));
 }
 
-/// Compares with the reference implementation of HdrHistogram at two significant digits, which has as many buckets per
-/// octave.
+/// Compares with the reference implementation of HdrHistogram at two significant digits, which has the same number of
+/// buckets per octave.
 #[test]
 fn hgrm_is_what_hdrhistogram_writes() {
     let run = samples::four_corners();
@@ -409,7 +409,7 @@ fn fio_bins_are_the_histogram() {
     }
 }
 
-/// A row of a log: time, value, direction.
+/// Parses the rows of a fio log: time, value and direction of each.
 fn rows_of_log(text: &str) -> Vec<Vec<u64>> {
     let row = |line: &str| line.split(", ").map(|field| field.parse().unwrap()).collect();
     text.lines().map(row).collect()

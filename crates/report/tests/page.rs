@@ -19,7 +19,7 @@ fn figures(document: &Document) -> Vec<&Figure> {
         .collect()
 }
 
-/// Every report has all groups of the disclosure, and every figure is self-contained.
+/// The section `disclosure` of every report has all groups of test conditions, and every figure is self-contained.
 #[test]
 fn whatever_the_run_nothing_that_must_be_told_is_left_out() {
     for (name, run) in samples::all() {

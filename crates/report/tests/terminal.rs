@@ -119,7 +119,8 @@ fn more_width_never_shows_fewer_columns() {
     }
 }
 
-/// The counts of the codes, plus the verdicts in words without a count, add up to all verdicts of that level.
+/// The counts of the notes' codes, plus the notes given in words, add up to all notes. Warnings and worse are always
+/// given in words.
 #[test]
 fn the_counts_of_codes_add_up() {
     let counted = |codes: &str| -> usize {
@@ -247,7 +248,7 @@ fn the_table_agrees_with_the_json() {
     assert_eq!(rows_seen, 4 + 3 + 12 + 7 + 3 + 26 + 1);
 }
 
-/// Whether the row contains the words in this order, regardless of blanks.
+/// Asserts that the row contains the words in this order, regardless of blanks.
 fn in_order(row: &str, words: &[String]) {
     let squeezed = |t: &str| t.split_whitespace().collect::<Vec<_>>().join(" ");
     let row = squeezed(row);

@@ -1,5 +1,5 @@
-//! Chooses the I/O engine of a target once for all measured cells of a run: those of a sweep or of repeats would not
-//! compare if a probe decided anew before each.
+//! Chooses the I/O engine of a target once for all measured cells of a run. If a probe chose anew before each cell, the
+//! cells of a sweep or of repeats would not be comparable.
 
 use crate::open_targets::OpenTarget;
 use crate::resolved_run::ResolvedRun;
@@ -9,9 +9,10 @@ use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, CellSpec, Spec};
 use std::ops::Range;
 
-/// Chooses the default engine of target `number` of a run before its first measured cell, and states the reason. A
-/// resumed run keeps the engine of its finished cells. Otherwise the cells without an engine of their own decide, by
-/// their highest load. None: there is no such cell.
+/// Chooses the default engine of target `number` of a run before its first measured cell, `first`, and states the
+/// reason. A resumed run keeps the engine of its finished cells. Otherwise, the highest load among the cells that name
+/// no engine determines the choice. None if the request or every cell names an engine, or if only one engine works on
+/// the target.
 pub(crate) fn of_run(
     run: &ResolvedRun,
     number: usize,

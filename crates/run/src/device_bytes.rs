@@ -12,8 +12,8 @@ const MOVED_BYTES_MIN: u64 = 64 << 20;
 const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
 
 /// For each target, I/O of other programs on its device, as a fraction of the run's own I/O there. The run's I/O
-/// includes that of other targets on the same device. None if the device's counters don't distinguish foreign I/O: a
-/// page cache delays writes, the I/O of a server is unknown, and a copy-on-write file system adds metadata I/O.
+/// includes that of other targets on the same device. None if the device's counters can't show foreign I/O: if a page
+/// cache delays writes, the I/O of a server is unknown, or a copy-on-write file system adds metadata I/O.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],

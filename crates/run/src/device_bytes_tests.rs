@@ -36,7 +36,7 @@ fn target(own: &str, layers: usize) -> Inspection {
     found
 }
 
-/// A direct cell that moved `moved_mib` MiB, two thirds of them in its window; a quarter was written.
+/// A direct cell that moved `moved_mib` MiB, two thirds of them in its window. A quarter of the bytes were written.
 fn cell(moved_mib: u64) -> Cell {
     let mut interval = Interval::default();
     interval.class_mut(OpKind::Read).bytes = moved_mib * MIB / 2;
@@ -217,7 +217,7 @@ fn what_reached_a_device_is_shared_out() {
     assert_eq!(reached(&[target("8:0", 2)], &[cell(120)], &[(None, None)]), [None]);
 }
 
-/// One rotating disk among several makes the storage rotational; non-rotational requires that all are known.
+/// The storage is rotational if one of its disks is. It is non-rotational only if all disks are known.
 #[test]
 fn one_disk_that_turns_decides() {
     for (disks, expected) in [

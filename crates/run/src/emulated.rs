@@ -191,12 +191,13 @@ impl Emulated {
     }
 }
 
-/// A workload that writes less than this fraction of the written capacity counts as writing only a part of
-/// it.
+/// A workload counts as writing only a part of the preconditioned capacity if its active range is smaller than this
+/// fraction of that capacity.
 const PART_MAX: f64 = 0.99;
 
-/// State of a device after uniformly random writes to a part of the written capacity. None if the workload
-/// writes in another pattern or to the whole written capacity.
+/// State of a device after uniformly random writes to a part of the preconditioned capacity, which is the fraction
+/// `fill` of `capacity_bytes`. None if the workload does not write, writes in another pattern, or writes beyond that
+/// part.
 fn rewritten_part(
     spec: &Spec,
     block_bytes: u32,

@@ -384,7 +384,8 @@ fn one_cache(wanted: &[Wanted<'_>]) -> Result<bool, RunError> {
     Ok(off)
 }
 
-/// Creates a volume with the options in its name. The name gets `number` if it names several volumes.
+/// Creates a volume with the options in its name. Appends `number` to the volume's name if the target's name stands for
+/// several volumes.
 fn volume(name: &ModelName, number: Option<u32>) -> EmulatedVolume {
     EmulatedVolume {
         asked: TargetName::Model(name.clone()),

@@ -1,4 +1,4 @@
-//! Executes runs. A run resolves the names in a serializable request, inspects the targets, states the cost, and checks
+//! Executes runs. A run resolves the names in a serialisable request, inspects the targets, states the cost, and checks
 //! that the targets may be overwritten. It then opens the targets, writes initial content, and measures one cell after
 //! the other. Each cell is stored in the notebook with its verdicts and the facts on which they are based. Emulated
 //! targets need no inspection, confirmation or calibration, because they are simulated.

@@ -51,7 +51,7 @@ pub(crate) struct OpenTarget {
     pub(crate) trimmed_bytes: u64,
     /// Information needed to verify the target's content.
     pub(crate) verified: Verified,
-    /// Engine of the measured cells that name none, with the reason for the choice; None until the first such cell.
+    /// Engine for measured cells that do not name one, with the reason for the choice; None until the first such cell.
     pub(crate) default_engine: Option<(EngineKind, String)>,
     /// Health log of the device before the run; None if the device has none.
     pub(crate) health: Option<Health>,
@@ -154,7 +154,7 @@ impl OpenTarget {
             && done.evidence.fill.is_some_and(|fill| fill.once_share >= 1.0)
     }
 
-    /// Adds the bytes that a cell trimmed or zeroed to the total. A fill of the whole target resets it.
+    /// Adds a cell's trimmed and zeroed bytes to the total. A fill of the whole target resets the total.
     pub(crate) fn note_trims(&mut self, spec: &Spec, done: &Cell) {
         if self.is_filled(spec, done) {
             self.trimmed_bytes = 0;
@@ -421,7 +421,8 @@ struct Fill {
 }
 
 impl Fill {
-    /// `number`: index of the target, so that no two have the same content.
+    /// Creates the generator for the target with index `number`, so that no two targets have the same content. `first`
+    /// provides the form of the content if no workload writes; `stamp` marks verifiable content.
     fn new(run: &ResolvedRun, first: &Spec, stamp: u64, number: u32) -> Self {
         let specs = || run.loads().map(|c| &c.spec);
         let writer = specs().find(|s| s.issues(OpKind::Write)).unwrap_or(first);

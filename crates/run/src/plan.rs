@@ -394,7 +394,7 @@ mod tests {
         Spec::from_toml(text).unwrap_or_else(|errors| panic!("{errors:?}"))
     }
 
-    /// An offered rate limits the writes: 5000 operations/s for 6 s, of which 30 % write 8 KiB, write 74 MB.
+    /// An offered rate limits the written bytes: 5000 operations/s for 6 s, 30 % of them writes of 8 KiB, are 74 MB.
     #[test]
     fn a_rate_limits_what_is_written() {
         let file = "schema = 1\nmix = { read = 70, write = 30 }\nblock = \"8KiB\"\nthreads = 1\ndepth = 1\n";

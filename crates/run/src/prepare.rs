@@ -216,8 +216,8 @@ pub(crate) fn wait(run: &ResolvedRun, schedule: &mut Schedule<'_>, ns: u64, watc
     }
 }
 
-/// Adds the steps that an earlier process finished to the schedule. If emulated devices carry state from cell
-/// to cell, repeats the steps to restore that state, and discards the results.
+/// Adds to the schedule the steps that an earlier process finished. If emulated devices carry state from cell to cell,
+/// repeats the steps to restore that state, and discards the results.
 pub(crate) fn catch_up<'r>(
     run: &'r ResolvedRun,
     open_targets: &mut [OpenTarget],

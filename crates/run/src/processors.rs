@@ -121,7 +121,7 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
-    /// Pins the calling thread to `processors`.
+    /// Pins the calling thread to `processors` until the returned value is dropped.
     pub(crate) fn to(processors: &Processors) -> Result<Self, RunError> {
         let system = |source| RunError::System { what: "choosing processors".to_owned(), source };
         let before = of_this_thread().map_err(system)?;

@@ -146,8 +146,8 @@ fn interval(run: &ResolvedRun) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Refuses a run with more cells than could later be read into memory. A method that repeats rounds until a
-/// steady state is refused only if its minimum is too much; if only its maximum is, the user is advised.
+/// Refuses a run with more cells than could later be read into memory. For a method that repeats rounds until a steady
+/// state, the minimum number of cells decides; if only the maximum is too large, the user gets advice.
 pub(crate) fn too_many_cells(
     run: &ResolvedRun,
     plan: &Plan,

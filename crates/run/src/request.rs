@@ -1,4 +1,4 @@
-//! Serializable request for a run, with everything that determines the measurement. It is stored with the run, so that
+//! Serialisable request for a run, with everything that determines the measurement. It is stored with the run, so that
 //! another process can repeat or resume the run. [`ResolvedRun`](crate::ResolvedRun) is its executable form.
 
 use crate::files::Files;
@@ -164,7 +164,7 @@ pub struct ListedCell {
     /// Index of the cell's only target; None: the cell runs on all targets of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_on: Option<usize>,
-    /// Workloads that run simultaneously with this one, on the same targets unless `only_on` is set.
+    /// Workloads that run simultaneously with this one, on the same targets unless they set `only_on`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<ListedCell>,
 }

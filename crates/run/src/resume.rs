@@ -8,13 +8,13 @@ use iodyno_notebook::{Run, Status};
 use iodyno_targets::{MachineFacts, TargetName};
 use serde_json::Value;
 
-/// Returns the request and the finished part of an interrupted run. `destroy` names the targets that may be
-/// overwritten. The user must name them again for each resume: the targets may have new content by now, and the
-/// notebook may come from another user.
+/// Returns the request and the finished part of an interrupted run. `version` is that of this program. `destroy` names
+/// the targets that may be overwritten. The user must name them again for each resume, because the targets may have new
+/// content by now, and the notebook may come from another user.
 ///
 /// # Errors
-/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, imported, or from another
-/// version; it has no method; or its target is gone.
+/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, or imported; it is from another
+/// version or another machine; it has no method; or its target is gone.
 pub fn resume(
     run: Run,
     version: &str,

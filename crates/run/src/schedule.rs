@@ -80,10 +80,10 @@ pub(crate) struct Schedule<'a> {
     ahead: VecDeque<(Task, Vec<Cell>)>,
     /// Positions of sequential cursors, keyed by subject and stage.
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
-    /// Emulated system and machine on which cells continue in the state that the previous cell left. None before the
-    /// first such cell.
+    /// Emulated system, and machine on which each cell continues in the state that the previous cell left. None before
+    /// the first cell that continues on one.
     carried: Option<(Arc<System>, Carried)>,
-    /// State in which the devices of the next such machine start.
+    /// Initial state of the devices of the next machine in `carried`.
     made: Precondition,
     /// Known overheads of the load generator (ns per I/O, maximum IOPS) by workload, since the rounds of a method
     /// repeat their workloads.
@@ -236,14 +236,14 @@ impl<'a> Schedule<'a> {
         Ok(measured)
     }
 
-    /// Records that emulated devices were purged or filled. The next cell that continues on them gets new devices
-    /// in this state.
+    /// Records that emulated devices were purged or filled. New devices in this state replace those of `carried` from
+    /// the next cell on.
     pub(crate) fn rewrite(&mut self, how: Precondition) {
         self.made = how;
         self.carried = None;
     }
 
-    /// Lets the emulated devices on which cells continue idle for `ns`. None if there are none.
+    /// Advances the emulated devices in `carried` by an idle time of `ns`. None if there are none.
     pub(crate) fn idle(&mut self, ns: u64) -> Option<()> {
         self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
     }

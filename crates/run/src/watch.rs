@@ -89,7 +89,7 @@ pub trait Watch {
         _ranks: Option<&OverRanks>,
     ) {
     }
-    /// Called a few times per second while ranks divide the cells among themselves. `cells` is the number begun
-    /// so far.
+    /// Called a few times per second while `ranks` ranks divide the cells among themselves. `cells` is the number of
+    /// cells begun so far.
     fn begun(&mut self, _cells: usize, _ranks: u32) {}
 }

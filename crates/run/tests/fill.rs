@@ -87,7 +87,8 @@ fn every_block_is_written_as_often_as_was_asked() {
     }
 }
 
-/// Fills, through the kernel, a part of a file whose end is not a multiple of the block size.
+/// Fills a part of a file that neither begins nor ends at a multiple of the block size. The incomplete blocks at both
+/// ends stay unwritten.
 #[test]
 fn a_part_of_a_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -63,7 +63,7 @@ impl Interface {
         self.faults.listed()
     }
 
-    /// Serves a request that a fault affects.
+    /// Serves a request to which the faults in `met` apply.
     pub(crate) fn serve(&self, disk: &impl Disk, op: &Op, met: &Met, io: Io<'_>) {
         let mut bytes = Vec::new();
         // A request for allocated zeros is a write without data.

@@ -83,8 +83,8 @@ pub(crate) fn serve(
     ended
 }
 
-/// Starts the emulated machine with its stores, and begins a record if the request asks for one. Returns the machine and the
-/// factor by which its times are multiplied.
+/// Starts the emulated machine with its stores, and begins a record if the request asks for one. Returns the machine
+/// and the factor by which its times are multiplied.
 fn machine(
     setup: &Setup<'_>,
     opened: Opened,
@@ -159,8 +159,8 @@ fn serve_metrics(
     request.metrics.map(serve).transpose()
 }
 
-/// Removes the record, the data log and other files of a server that failed to start, because the next server would refuse
-/// to overwrite them.
+/// Removes the record, the data log and other files of a server that failed to start, because the next server would
+/// refuse to overwrite them.
 fn clean_up(request: &ServeRequest, live: &Served) {
     live.abandon();
     if let Some(path) = &request.record {

@@ -36,8 +36,8 @@ pub struct ServeRequest {
     pub speed: Speed,
     /// Files or folders that store the data, one per volume; empty: the data is stored in memory.
     pub backing: Vec<PathBuf>,
-    /// Existing disk images with the volumes' initial content, one per volume: paths or URIs of NBD exports. Empty:
-    /// zeros.
+    /// Existing disk images with the volumes' initial content, one per volume: paths or URIs of NBD exports. Empty: all
+    /// volumes begin with zeroes.
     pub image: Vec<String>,
     /// Whether the writes of clients change the image files; if false, the images stay unchanged.
     pub write_image: bool,
@@ -57,8 +57,8 @@ pub struct ServeRequest {
     pub metrics: Option<SocketAddr>,
     /// Factor by which the model's latencies are multiplied; `None`: 1, unless [`Self::steady_ns`] is set.
     pub dilate: Option<f64>,
-    /// Latency that a flushed write of 4 KiB shall have, ns; all latencies of the model are stretched by the same
-    /// factor. `None`: [`Self::dilate`] sets the factor.
+    /// Target latency of a flushed write of 4 KiB, ns; all latencies of the model are stretched by the factor that this
+    /// requires. `None`: [`Self::dilate`] sets the factor.
     pub steady_ns: Option<u64>,
     /// Whether writes from clients are refused.
     pub read_only: bool,

@@ -62,8 +62,8 @@ impl<'a> Setup<'a> {
         Ok((Self { request, console, stop, system, names, volumes }, opened))
     }
 
-    /// Prints the volumes and the addresses at which clients reach them.
-    /// With a command, whose output should not be mixed with the server's, prints nothing.
+    /// Prints the volumes and the addresses at which clients reach them. Prints nothing if the request has a command,
+    /// so that the command's output is not mixed with the server's.
     pub(crate) fn announce(&self, server: &Server, frontends: &str, time: &str) {
         if !self.request.command.is_empty() {
             return;

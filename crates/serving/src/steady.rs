@@ -44,7 +44,7 @@ fn flushed_write_ns(machine: &mut Machine, volume: u32, worker: u32) -> u64 {
     times[times.len() / 2]
 }
 
-/// Raises the priority of the server's threads; remarks if that is not permitted.
+/// Raises the priority of the server's threads. Prints a warning if the system does not permit it.
 pub(crate) fn raise_threads(console: Console) {
     if let Err(e) = realtime::raise_other_threads() {
         (console.remark)(

@@ -135,9 +135,9 @@ impl Demand {
         self.all_limits().map(|limit| limit.ns).max().unwrap_or(0)
     }
 
-    /// Returns the workload on one array, with random (Poisson) arrivals, as from independent users. `rate_iops` is
-    /// the rate on one system, divided among its `arrays`. The working set is divided among `all_arrays`, those of all
-    /// systems, of `array_bytes` each.
+    /// Returns the workload on one array, with random (Poisson) arrivals, as from independent users. `rate_iops` is the
+    /// rate on one system, divided among its `arrays`. The working set is divided among the arrays of all systems:
+    /// `all_arrays` arrays of `array_bytes` each.
     pub(crate) fn on_array(
         &self,
         rate_iops: f64,

@@ -36,7 +36,7 @@ pub struct Life {
 pub struct Row {
     /// Index in [`Sizing::candidates`](crate::sizing::Sizing::candidates).
     pub candidate: usize,
-    /// Number of systems and arrays.
+    /// Number of systems, and number of arrays in each system.
     pub count: Count,
     /// Simulation of one system at its share of the requested rate.
     pub asked: Measured,

@@ -59,7 +59,7 @@ pub struct Saturation {
     pub devices: f64,
     /// Operations per second and bytes per second of one array.
     pub one: (f64, f64),
-    /// Total operations per second and bytes per second of as many arrays as can be attached.
+    /// Total operations per second and bytes per second of the maximum number of attachable arrays.
     pub all: (f64, f64),
     /// Name of the busiest resource when all arrays are attached, and its utilisation, 0 to 1; `None` if no resource is
     /// used.

@@ -36,8 +36,8 @@ const WINDOW_LIMITS: u64 = 10;
 /// Minimum ramp for a demand with writes, and without writes, ns.
 const RAMP_NS: (u64, u64) = (25 * MS, 10 * MS);
 /// Minimum ramp in the search and in longer cells, as a multiple of the time in which writes fill the adapters' cache
-/// from the level at which destaging starts. The search thus detects writes that exceed the destaging rate by a third.
-/// Longer cells double the ramp, and detect an excess of a twentieth.
+/// from the level at which destaging starts. The search thus detects if more than a third of the writes is not
+/// destaged. Longer cells double the ramp, and detect a twentieth.
 const CACHE_TURNS: (f64, f64) = (3.0, 10.0);
 /// Ramp of a cell on cloud volumes, ns: several times the window of their limits' token buckets.
 const VOLUME_RAMP_NS: u64 = 1000 * MS;
@@ -254,8 +254,8 @@ impl Measured {
     }
 }
 
-/// Name of a buffer or cache that filled up too fast, in the warm-up or the window, for the rate to be
-/// sustainable; `None` if none did.
+/// Name of a buffer or cache that filled up in the warm-up or the window, so that the rate is not sustainable; `None`
+/// if none did.
 fn fills(evidence: &Evidence) -> Option<String> {
     let unsteady = evidence.warm_up.as_ref().and_then(|warm_up| {
         let rises = warm_up.net_share.is_some_and(|share| share > FILL_SHARE_MAX);

@@ -41,7 +41,7 @@ pub struct Sizing {
     pub detail: Option<Detail>,
     /// Prices of devices and systems; `None` if the user gave none.
     pub prices: Option<Prices>,
-    /// Number of simulations.
+    /// Number of simulations that the search ran.
     pub cells: usize,
 }
 
@@ -269,7 +269,7 @@ enum Searched {
     NotWorth,
 }
 
-/// Searches the smallest sufficient configuration of one candidate.
+/// Searches for the smallest sufficient configuration of one candidate.
 fn one(
     lab: &Lab<'_>,
     number: usize,

@@ -260,7 +260,7 @@ fn flash_must_last() {
     assert!((life(&bears).years / life(&rated).years - 1.0).abs() < 0.02, "{:?}", life(&bears));
 }
 
-/// Limits of the workload itself are not those of the demand.
+/// The workload's own limits of operations and bytes do not apply to the simulation.
 #[test]
 fn a_workload_of_few_operations_is_sized() {
     let spec =
@@ -309,8 +309,8 @@ fn misspelt_prices_are_refused() {
     );
 }
 
-/// The result is at most a tenth, or one array, above the smallest number that holds in a run four times as long as
-/// the confirming one. `IODYNO_SIZE_SOAK=all` takes some minutes: disks, SSDs, levels, adapters.
+/// The result is at most a tenth, or one array, above the smallest number that holds in a run four times as long as the
+/// confirming one. With `IODYNO_SIZE_SOAK=all`, covers disks, SSDs, RAID levels and adapters, which takes some minutes.
 #[test]
 fn answers_are_the_smallest_that_hold() {
     let all = [

@@ -46,7 +46,7 @@ pub struct CellKey {
     pub over_ns: Option<u64>,
 }
 
-/// A result of a cell that is not a [`Quantity`].
+/// A result of a cell, other than a [`Quantity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellFigure {
     /// Bytes read per second, over all devices.
@@ -116,7 +116,7 @@ pub struct Taken {
     pub writes: (f64, f64),
     /// Bytes per second in the fastest of the intervals into which the measurement is divided.
     pub peak_bytes_per_s: f64,
-    /// Operations completed per second in the slowest of these intervals.
+    /// Operations completed per second in the slowest of the intervals into which the measurement is divided.
     pub lowest_iops: f64,
     /// Standard deviation of the bytes per interval, as a fraction of the mean.
     pub variation: f64,

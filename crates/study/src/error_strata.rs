@@ -49,7 +49,7 @@ pub struct Spread {
     pub mean: Option<f64>,
     /// Median of the absolute errors; for an even number, the mean of the two middle ones.
     pub median: Option<f64>,
-    /// Largest absolute error.
+    /// Largest of the absolute errors.
     pub max: Option<f64>,
 }
 

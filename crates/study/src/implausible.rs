@@ -105,8 +105,8 @@ impl Rules<'_> {
         })
     }
 
-    /// Applies rule 3. Takes the rate of one device from other systems with the same adapter and devices: of those that
-    /// fewer devices saturate than can be attached, the one with the slowest link.
+    /// Applies rule 3. Takes the rate of one device from another system with the same adapter and devices: the system
+    /// with the slowest link among those that can attach more devices than saturate them.
     fn two_tables(&self, figure: &Figure, bench: &Bench) -> Option<String> {
         let key = &figure.key;
         let in_order = self.workloads.iter().find(|w| w.name == key.workload)?;

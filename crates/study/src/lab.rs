@@ -145,7 +145,7 @@ fn rate(cells: &[Cell]) -> f64 {
     rates.sum::<f64>() / cells.len().max(1) as f64
 }
 
-/// Optima on which a recipe depends.
+/// Optimum operating points that a recipe uses, directly or through its ingredients.
 fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     match recipe {
         Recipe::AtOptimum(_, optimum) => vec![optimum],

@@ -88,8 +88,8 @@ pub enum Metric {
     /// Flash pages programmed per page that the host wrote. Includes the parity pages of stripes, as the counters of
     /// drives do.
     WriteAmplification,
-    /// Rate in the slowest interval of a closed loop. At a higher rate, the backlog of an open loop grows at least for a
-    /// time.
+    /// Rate in the slowest interval of a closed loop. At a higher rate, the backlog of an open loop grows at least for
+    /// a time.
     KneeRate,
     /// Reads completed per second in a mix of reads and writes.
     ReadIops,

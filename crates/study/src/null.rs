@@ -12,8 +12,8 @@
 //!   r·R + w·W.
 //! * A workload with the key `null`: takes the published value of the named workload on the same system, times
 //!   `null_factor`.
-//! * One device with an entry in `members`: takes the rates in its data sheet, limited by the bandwidths there. Reads
-//!   and writes share the time.
+//! * One device with an entry in `members`: takes the rates in its data sheet, limited by the bandwidths in the same
+//!   data sheet. Reads and writes share the time.
 //! * Threads on memory: takes the published latency of one thread with one outstanding operation. Multiplies the
 //!   corresponding rate by the number of threads or, at the optimum operating point, of cores.
 //! * A system with a `competitor`: simulates the same cell with the competitor's device file (`outcome.rs`).

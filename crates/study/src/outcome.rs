@@ -158,7 +158,8 @@ fn steady(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<bool> {
     rounds.filter(|all| !all.is_empty()).map(|all| all.iter().all(|r| r.steady))
 }
 
-/// Value of a recipe in the base unit of its dimension, and its relative standard error if known.
+/// Value of a recipe in the base unit of its dimension, and its relative standard error if known. None if the recipe
+/// has no value, for example because there are too few samples.
 fn value(recipe: &Recipe, taken: &BTreeMap<CellKey, Taken>) -> Option<(f64, Option<f64>)> {
     let both = |a: &Recipe, b: &Recipe| {
         let ((a, a_error), (b, b_error)) = (value(a, taken)?, value(b, taken)?);
@@ -228,7 +229,8 @@ fn several(all: &[Recipe], taken: &BTreeMap<CellKey, Taken>) -> Option<Vec<(f64,
     all.iter().map(|recipe| value(recipe, taken)).collect()
 }
 
-/// Finds the x at which the line through the points first reaches the fraction `share` of the largest y.
+/// Finds the x at which the line through the points first reaches the fraction `share` of the largest y; None without
+/// points.
 fn reached(points: &[(f64, f64)], share: f64) -> Option<f64> {
     let goal = points.iter().map(|p| p.1).max_by(f64::total_cmp)? * share;
     let after = points.iter().position(|p| p.1 >= goal)?;

@@ -3,7 +3,7 @@
 use iodyno_measure::{Cell, Histogram};
 use serde::{Deserialize, Serialize};
 
-/// Minimum latency of a spike, as a multiple of the median of the whole time.
+/// Minimum latency of a spike, as a multiple of the median latency over the whole time.
 const SPIKE_MEDIANS: f64 = 5.0;
 
 /// Latencies and rates of a cell in intervals of equal length, over all devices. Latencies of an interval without

@@ -115,7 +115,7 @@ pub struct Figure {
     /// Half of the last significant digit of the printed value, in `unit`. Serves as the rounding error if `resolution`
     /// is None.
     pub half_digit: f64,
-    /// Unit of the value and the resolution.
+    /// Unit of `value`, `resolution` and `half_digit`.
     pub unit: Unit,
     /// Whether the paper prints the value in a table or in the text.
     pub place: Place,

@@ -67,8 +67,8 @@ impl Row {
         }
     }
 
-    /// Model that is closer to the published value. None if one of the three values is missing, or if the published
-    /// value is flagged.
+    /// Model that is closer to the published value. None if the published, the simulated or the predicted value is
+    /// missing, or if the published value is flagged.
     pub fn nearer(&self) -> Option<Nearer> {
         let (ours, null) = (self.score?.outside.abs(), self.null?.score?.outside.abs());
         (!self.flagged).then_some(match ours.total_cmp(&null) {

@@ -34,9 +34,10 @@ pub struct Bench {
     /// `model:raid5(hdd*8)*2`.
     pub volume: String,
     /// Number of devices in tables and figures that have no axis for this number; in a sizing table, the maximum number
-    /// of devices that can be attached.
+    /// of devices that can be attached. None: all tables and figures of the system must have the axis.
     pub devices: Option<u32>,
-    /// Outstanding operations per volume in tables and figures that have no axis for the depth.
+    /// Outstanding operations per volume in tables and figures that have no axis for the depth; None: the workload
+    /// specifies it.
     pub depth: Option<u32>,
     /// Bandwidth of the links between host and devices, bytes/s; None if unknown.
     pub link_bytes_per_s: Option<f64>,

@@ -25,7 +25,8 @@ fn found(test: &str) -> (Verdict, String) {
     (outcome.conclusions[0].verdict, outcome.conclusions[0].evidence.clone())
 }
 
-/// Reads 195.5 k/s with a standard error of 0.2 %, the mix 152 k/s times 4 / 4, writes 90 k/s.
+/// Keys that select the compared rows. Reads have 195.5 k/s with a standard error of 0.2 %, the mix has 152 k/s, and
+/// writes have 90 k/s.
 const RATES: &str = "figure = \"Table 1\"\nmetric = \"iops_max\"\ndevices = 1\n";
 
 #[test]

@@ -281,7 +281,8 @@ fn is_prose(row: &Wanted) -> bool {
     row.key.figure == "prose"
 }
 
-/// The values in the paper's text, that the new generation is about twice as fast, are met within 25 %.
+/// The paper's text says that the new generation is about twice as fast. The simulated ratios are within 25 % of the
+/// published ones.
 #[test]
 fn twice_the_previous_generation() {
     if let Some(outcome) = simulated() {
@@ -293,7 +294,7 @@ fn twice_the_previous_generation() {
     }
 }
 
-/// Verdicts on the paper's conclusions.
+/// Each conclusion of the paper has the expected verdict.
 #[test]
 fn the_conclusions() {
     let verdicts: Vec<&str> =

@@ -136,8 +136,8 @@ fn reads_by_threads() {
     assert!(latency(CARD, reads, 128) > 1e6, "milliseconds");
 }
 
-/// Latencies of milliseconds, on devices that take a fifth of one, are due to queueing: by Little's law, each of n
-/// threads waits for the n - 1 others.
+/// Latencies of milliseconds, on devices that need a fifth of a millisecond, are due to queueing: by Little's law, each
+/// of n threads waits for the n - 1 others.
 #[test]
 fn milliseconds_are_queueing() {
     for system in [CARD, FOUR, EIGHT] {
@@ -198,8 +198,8 @@ fn fuller_devices_write_less() {
     assert!((modules - 1.0).abs() < 0.02, "{modules}");
 }
 
-/// A fresh card writes faster than one half of which was overwritten repeatedly. Two cards have twice the rate of one,
-/// and 32 modules about twice that of 16.
+/// A fresh card writes faster than a card of which one half was overwritten repeatedly. Two cards have twice the rate
+/// of one card, and 32 modules have about twice the rate of 16.
 #[test]
 fn what_readers_asked() {
     let of = |figure: &str, system: &str, workload: &str| {
@@ -217,7 +217,7 @@ fn what_readers_asked() {
     }
 }
 
-/// Verdicts on the paper's conclusions.
+/// Each conclusion of the paper has the expected verdict.
 #[test]
 fn the_conclusions() {
     let verdicts: Vec<&str> =

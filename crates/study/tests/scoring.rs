@@ -43,8 +43,8 @@ fn only_what_lies_outside_the_print_counts() {
     near(score(1_850_000.0, &figure("~", "1840000", "", "")).outside, 5000.0 / 1_840_000.0);
 }
 
-/// Errors outside the interval begin beyond the rounding or, for the valid side of a bound, beyond a tenth. The plain
-/// error is reported, too.
+/// The part of the error outside the interval begins where the rounding ends or, on the valid side of a bound, a tenth
+/// beyond the bound. The plain error is reported, too.
 #[test]
 fn one_sided_figures_are_scored_on_both_sides() {
     let over = figure(">=", "3000", "", "");

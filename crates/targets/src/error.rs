@@ -20,9 +20,10 @@ pub enum RefusalCode {
     Mounted,
     /// The target, a partition of it or a device built on it is swap space. `--destroy` can't lift this refusal.
     Swap,
-    /// Another process or the kernel has opened the target exclusively or locked it. `--destroy` can't lift this.
+    /// Another process or the kernel has opened the target exclusively or locked it. `--destroy` can't lift this
+    /// refusal.
     Held,
-    /// The target is part of a device built on it: dm, LVM, crypt, multipath, md, bcache, loop.
+    /// Another device is built on the target: dm, LVM, crypt, multipath, md, bcache, loop.
     Member,
     /// The target contains a partition table.
     PartitionTable,

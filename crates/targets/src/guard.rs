@@ -119,7 +119,7 @@ pub fn with_log_kept(inspection: &Inspection, mut refusals: Vec<Refusal>) -> Vec
     refusals
 }
 
-/// Fails if a `--destroy` name matches none of the targets: it may be misspelt or meant for another run.
+/// Fails if a `--destroy` name matches none of the targets, because the name may be misspelt or meant for another run.
 ///
 /// # Errors
 /// [`TargetError::BadName`].

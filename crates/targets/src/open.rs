@@ -162,8 +162,8 @@ impl Opened {
         inspect::open_path(&self.inspection)
     }
 
-    /// Keeps a new file whose content workloads write themselves, as a file that `lay_out` completed is kept. Its mark
-    /// says that it is incomplete, so a later run lays it out before it reads from it.
+    /// Keeps a new file on drop although `lay_out` did not complete it, for workloads that write all of its content
+    /// themselves. The file's mark says that it is incomplete, so a later run lays it out before it reads from it.
     pub fn keep(&mut self) {
         if matches!(self.undo, Undo::Remove(_)) {
             self.undo = Undo::Nothing;

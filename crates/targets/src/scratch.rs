@@ -27,7 +27,7 @@ pub(crate) fn create(dir: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// Frees the file's blocks, and waits until the file system has committed this. With the mount option `discard`, the
-/// commit discards the blocks; later, that could disturb a measurement.
+/// commit discards the blocks. Without the wait, this could disturb a later measurement.
 pub(crate) fn free_blocks(fd: &OwnedFd) {
     // If the file system refuses, the blocks are freed when the descriptor closes.
     if rustix::fs::ftruncate(fd, 0).is_ok() {

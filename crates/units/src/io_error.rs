@@ -51,7 +51,7 @@ impl ZoneError {
 
 impl IoError {
     /// Linux error number of the failure, positive: EIO, EINVAL, ENOSPC or ENODEV; for violated rules of a zoned
-    /// device EIO, ETOOMANYREFS (open zones) or EOVERFLOW (active zones).
+    /// device: EIO, ETOOMANYREFS (open zones) or EOVERFLOW (active zones).
     pub const fn errno(self) -> i32 {
         match self {
             Self::OutOfRange => 22,

@@ -76,7 +76,8 @@ pub(crate) struct Access {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Granted,
-    /// The address has the right token. The browser must store it in this cookie, and open the page without it.
+    /// The address has the right token. The browser must store the token in this cookie, and open the page by its
+    /// address without the token.
     KeepToken {
         cookie: String,
     },

@@ -186,7 +186,6 @@ pub(crate) struct Response {
     pub(crate) body: Vec<u8>,
 }
 
-/// Content types.
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";

@@ -91,8 +91,8 @@ type Stamp = [Option<(u64, SystemTime)>; 2];
 #[derive(Debug, Default)]
 struct State {
     summaries: Vec<RunSummary>,
-    /// For each run of a method, by id: the end of the run when it was judged, and the run's standing. No standing: the
-    /// run can't be read.
+    /// Standings of the runs of a method, by id, each with the end that the run had when it was judged. No standing:
+    /// the run can't be read.
     standings: HashMap<String, (Option<iodyno_notebook::Timestamp>, Option<Standing>)>,
     stamp: Option<Stamp>,
     looked: Option<Instant>,

@@ -97,8 +97,8 @@ impl Studies {
         Asked { name: name.to_owned(), figure: value("figure"), is_full: !value("full").is_empty() }
     }
 
-    /// Returns the job that simulates a study. Starts the job unless its result is kept or in progress. `is_busy` says
-    /// whether a run is in progress, which a simulation would disturb.
+    /// Returns the job that simulates a study. Starts a job unless there is one in progress or with a result. `is_busy`
+    /// says whether a run is in progress, which a simulation would disturb.
     ///
     /// # Errors
     /// A run or another study is in progress.

@@ -6,13 +6,13 @@ use crate::spec::{Address, Pattern, Percent, Spec, Spot};
 
 /// Number of hot spots that approximate a Zipf distribution.
 const SPOTS: usize = 60;
-/// Number of places, the most frequent ones, that get a hot spot of their own.
+/// Number of the most frequent places that each get a hot spot of their own.
 const SINGLE: u64 = 16;
 
 impl Spec {
-    /// Divides the sizes of zones and of the active range by `by`. `places` is the number of blocks in the reduced range.
-    /// Over fewer blocks, a Zipf distribution would have other shares, so hot spots replace it. Each hot spot stands for
-    /// consecutive ranks of the full range, and has their total share.
+    /// Divides the sizes of zones and of the active range by `by`. `places` is the number of blocks in the reduced
+    /// range. Over fewer blocks, a Zipf distribution would have other shares, so hot spots replace it. Each hot spot
+    /// represents consecutive ranks of the full range, and has their total share.
     ///
     /// # Errors
     /// The rule that the changed specification would break.
@@ -83,7 +83,7 @@ fn weight(theta: f64, start: u64, end: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The hot spots cover the range. The share of each is that of the ranks that it stands for.
+    /// The hot spots cover the range, and each has the total share of its ranks.
     #[test]
     fn a_zipf_distribution_keeps_its_shares() {
         for (theta, by, places) in [(0.8, 64, 100_000), (1.0, 256, 1_000), (1.2, 2, 40)] {

@@ -185,9 +185,9 @@ impl FromStr for Content {
 /// threshold, and waits that keep the number of operations in a fixed ratio to that of other workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
-    /// Number of operations between two pauses, in a closed loop whose think time drains the queue, or in an open loop
-    /// with [`Batches::pause_ns`]. None: only [`Batches::think_after_ns`] triggers a pause or, if that is None too, a
-    /// closed loop pauses after each `depth` operations.
+    /// Number of operations between two pauses. Applies to a closed loop whose think time drains the queue, and to an
+    /// open loop with [`Batches::pause_ns`]. None: only [`Batches::think_after_ns`] triggers pauses; if that is None
+    /// too, a closed loop pauses after each `depth` operations.
     pub think_after: Option<u32>,
     /// Maximum time between two pauses, ns. Without [`Batches::think_after`], only this time triggers a pause.
     pub think_after_ns: Option<u64>,

@@ -49,8 +49,7 @@ enum Path {
     One(Uniform, OpKind),
     Mix(MixedUniform),
     Any(Box<General>),
-    /// A closed stream, which returns only final operations. Its counters and cursors are those of the path that it
-    /// had before.
+    /// A closed stream, which returns only final operations. Its counters and cursors are in `Last::before`.
     Last(Option<Box<Last>>),
 }
 
@@ -132,7 +131,7 @@ impl Stream {
         Some(fork)
     }
 
-    /// Returns the next operation of the endless sequence; of a closed stream, the next final operation.
+    /// Returns the next operation of the endless sequence, or, if the stream is closed, the next final operation.
     // Inlined, so that the fields of an operation stay in registers: loading 16 bytes that were just stored in parts
     // waits for the store buffer, 5 ns of 15.
     #[expect(clippy::inline_always, reason = "inlined to keep an operation in registers")]

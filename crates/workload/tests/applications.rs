@@ -1,5 +1,6 @@
-//! The application workloads of the catalog, compared with the study that names them: table 1 of Lenovo Press REDP-5188.
-//! It states qualities rather than figures; the tests count those of each workload in the issued operations.
+//! The application workloads of the catalog, compared with the study that names them: table 1 of Lenovo Press
+//! REDP-5188. It states qualities rather than figures. The tests derive the qualities of each workload from its
+//! operations.
 
 use iodyno_units::OpKind;
 use iodyno_workload::{ArrivalKind, Geometry, Shared, Spec, Stream};
@@ -54,7 +55,7 @@ const TABLE: [Row; 9] = [
     row("archive", Bandwidth, false, Writes, false),
 ];
 
-/// Fraction of the operations, and of the bytes, from which a workload has a quality.
+/// Minimum fraction of the operations, and of the bytes, for a workload to have a quality.
 const MOST: f64 = 0.75;
 /// Block size from which bandwidth is more relevant than IOPS, as in reports, bytes.
 const LARGE_BYTES: u32 = 64 << 10;
@@ -96,8 +97,8 @@ fn counted(spec: &Spec) -> Counted {
     }
 }
 
-/// Whether a workload has the qualities of a row. IOPS bind where most operations are small, bandwidth where half of
-/// the bytes move in large ones.
+/// Whether a workload has the qualities of a row. IOPS are the limit if most operations are small; bandwidth is the
+/// limit if at least half of the bytes are in large operations.
 fn has(counted: &Counted, row: &Row) -> bool {
     let issues = if counted.reads_of_ops.min(counted.reads_of_bytes) >= MOST {
         Reads
@@ -122,7 +123,7 @@ fn spec(name: &str) -> Spec {
     Spec::from_toml(&text).unwrap_or_else(|errors| panic!("{name}: {errors:?}"))
 }
 
-/// Each workload has the qualities of its own row, and of no row that prints others.
+/// Each workload has the qualities of its own row, and does not match any row with other qualities.
 #[test]
 fn each_application_has_the_qualities_that_the_study_prints() {
     for own in &TABLE {
@@ -141,7 +142,7 @@ fn each_application_has_the_qualities_that_the_study_prints() {
     }
 }
 
-/// `redo-log` is what a note about a volatile cache recommends: every write is followed by a flush.
+/// `redo-log` flushes after every write, as a log on a device with a volatile cache must.
 #[test]
 fn a_redo_log_flushes_each_write() {
     let spec = spec("redo-log");

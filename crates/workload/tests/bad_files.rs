@@ -370,7 +370,7 @@ fn a_group_is_not_one_workload_and_reports_unknown_members() {
     assert_eq!(unknown[0].message, "there is no workload named `postgres`");
 }
 
-/// The rule that a flag would break refuses it, as in a file.
+/// A flag that would break a rule is refused, with the same message as in a file.
 #[test]
 fn overrides_obey_the_rules() {
     let spec = || {

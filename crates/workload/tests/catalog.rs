@@ -153,7 +153,7 @@ fn every_file_has_a_description_and_a_source() {
     assert_eq!(members, ["random-read", "random-write", "seq-read", "seq-write"]);
 }
 
-/// Checks the round trip through both texts, and through JSON, as in the notebook.
+/// Checks the round trip through the stored and the short text, and through JSON, as in the notebook.
 fn assert_reads_back(spec: &Spec) {
     for text in [spec.to_toml(), spec.to_short_toml()] {
         let read = Spec::from_toml(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
@@ -198,7 +198,7 @@ fn stored_workloads_read_back_the_same() {
     assert!(refused.unwrap_err().to_string().contains("the depth must be a whole number"));
 }
 
-/// The example of the format's description is a workload.
+/// The example in the documentation of the format is a valid workload.
 #[test]
 fn the_documented_example_is_right() {
     let text = include_str!("../../../docs/formats/workload.md");
@@ -207,7 +207,8 @@ fn the_documented_example_is_right() {
     assert_eq!(spec.depth(), 24);
 }
 
-/// The format's description names each key, and each word of a value, in the section of its table, and no other key.
+/// The documentation of the format names each key in the section of its table, with all words that the key accepts. It
+/// names no other keys.
 #[test]
 fn the_description_has_the_keys_of_the_table() {
     let text = include_str!("../../../docs/formats/workload.md");
@@ -281,7 +282,7 @@ fn the_short_form_is_a_file_for_people() {
     assert_reads_back(&spec);
 }
 
-/// Texts stored by version 1 must stay readable: never edit this one.
+/// Texts stored by version 1 must stay readable, so `stored-1.toml` must never be edited.
 #[test]
 fn an_old_stored_workload_is_readable() {
     let stored = include_str!("stored-1.toml");

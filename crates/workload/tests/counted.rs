@@ -16,7 +16,7 @@ fn streams(spec: &Spec, workers: u32) -> Vec<Stream> {
     (0..workers).map(|worker| Stream::new(&shared, worker)).collect()
 }
 
-/// The rules, by counters of everything since the start.
+/// Independent implementation of the rules, which counts all operations since the start.
 #[derive(Default)]
 struct Reference {
     issued: u64,
@@ -76,7 +76,7 @@ proptest! {
     }
 }
 
-/// The kinds of one worker that has one operation at a time: those that sysbench 1.0.20 issues, as strace shows them.
+/// One worker with one operation at a time issues the same kinds of operation as sysbench 1.0.20, observed by strace.
 #[test]
 fn one_worker_issues_a_fixed_sequence() {
     let spec = spec(
@@ -97,7 +97,7 @@ fn one_worker_issues_a_fixed_sequence() {
     assert_eq!(kinds, "rwrwrrwrwrffffrwrwrrwrwrffff");
 }
 
-/// A burst needs a write since the last one; shares of a mix that is drawn stay as they are.
+/// A burst requires a write since the last burst. Bursts do not change the shares of a drawn mix.
 #[test]
 fn bursts_come_between_the_draws_of_a_mix() {
     let spec = spec("mix = { read = 9, write = 1 }\nflush = { every = 3 }");
@@ -122,7 +122,8 @@ fn bursts_come_between_the_draws_of_a_mix() {
     assert!(flushes > 2000, "{flushes}");
 }
 
-/// The stored form keeps both, and flags that contradict them replace them.
+/// The stored form contains the order of the mix and the bursts of flushes. Flags that contradict these settings
+/// replace them.
 #[test]
 fn stored_and_overridden() {
     let spec = spec(

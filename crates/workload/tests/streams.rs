@@ -296,8 +296,8 @@ fn recent_addresses_are_of_the_window_and_misses_are_counted() {
     assert_eq!(stream.recent_misses(), first_read as u64);
 }
 
-/// A repeated address is not added again: half of the reads repeat, and yet each of the last 512
-/// new addresses is repeated as often as any other, and no older one is.
+/// A repeated address is not added to the window again. Half of the reads repeat an address, and yet all of the last
+/// 512 new addresses are repeated equally often, and no older one is.
 #[test]
 fn repeating_does_not_narrow_the_window() {
     let spec = reads(
@@ -384,7 +384,7 @@ fn a_flush_is_issued_again_until_the_next_write() {
     }
 }
 
-/// Blocks of several sizes fill the range to its end, also where one size is drawn hardly ever.
+/// Blocks of several sizes fill the range to its end, even if one size is drawn very rarely.
 #[test]
 fn a_walk_to_the_end_leaves_nothing() {
     for (share, range_kib) in [(1.0, 1000), (1e-9, 1000), (1.0, 1024)] {
@@ -406,7 +406,7 @@ fn a_walk_to_the_end_leaves_nothing() {
     }
 }
 
-/// Reads and writes under `[all]` advance one cursor; in tables of their own, each has one.
+/// Reads and writes under `[all]` share one cursor. In tables of their own, each kind has its own cursor.
 #[test]
 fn a_cursor_belongs_to_its_table() {
     let one = spec("mix = { read = 1, write = 1 }\nall = { addresses = \"sequential\" }");
@@ -476,7 +476,7 @@ fn a_workload_that_does_not_fit_is_refused_with_the_reason() {
     assert!(matches!(fit(spots, 65_536, 1, 1), Err(GeometryError::EmptySpot { number: 1, .. })));
 }
 
-/// Every pattern, on ranges from one block up, of odd sizes.
+/// Every pattern, for tests on ranges of odd sizes, from one block up.
 const PATTERNS: [&str; 10] = [
     "\"uniform\"",
     "{ pattern = \"uniform\", once_per_pass = true }",
@@ -528,8 +528,8 @@ proptest! {
     }
 }
 
-/// fio's `rw=read:8k`, `read:-8k` and strided zones, and several files in turn: the addresses one by one, with the return
-/// to the start.
+/// Compares addresses one by one, including the return to the start: fio's `rw=read:8k`, `read:-8k` and strided zones,
+/// and several interleaved files.
 #[test]
 fn walks_with_gaps_go_where_they_say() {
     let of = |addresses: &str, range: u64, workers, worker, count| {
@@ -549,7 +549,7 @@ fn walks_with_gaps_go_where_they_say() {
     assert_eq!(of(streams, 12, 2, 1, 4), [2, 6, 10, 3]);
 }
 
-/// Each block follows the one before, but for the share that jumps.
+/// Each block follows the previous one, except for the share of jumps.
 #[test]
 fn jumps_have_their_share() {
     let of = reads("{ pattern = \"sequential\", jump = \"30%\" }");
@@ -559,9 +559,9 @@ fn jumps_have_their_share() {
     near(follows, 49_999, 0.7 + 0.3 / 1000.0);
 }
 
-/// fio's Pareto: 1 - h of the draws are among the first h of the ranks. Its normal distribution: the mean of twelve draws
-/// has a standard deviation of a twelfth of the range; 68.1 % of the draws are within one deviation (Irwin and Hall), 95.6 %
-/// within two. A shift as wide as the range spreads the draws.
+/// fio's Pareto: 1 - h of the draws are among the first h of the ranks. Its normal distribution: the mean of twelve
+/// draws has a standard deviation of a twelfth of the range. 68.1 % of the draws are within one deviation, and 95.6 %
+/// within two (Irwin and Hall). A shift as wide as the range spreads the draws.
 #[test]
 fn pareto_and_normal_are_those_of_fio() {
     const DRAWS: usize = 300_000;
@@ -625,7 +625,7 @@ fn workers_have_ranges_of_their_own() {
     assert!(matches!(Shared::new(&beyond, 1, &geometry), Err(GeometryError::BeyondEnd { .. })));
 }
 
-/// Blocks smaller than their alignment begin at multiples of it, each as often.
+/// Blocks smaller than their alignment begin at multiples of the alignment, each multiple equally often.
 #[test]
 fn small_blocks_keep_the_alignment_of_addresses() {
     let text = "mix = { read = 1 }\naddress_align = \"4KiB\"\nactive = \"1KiB..40KiB\"\n\

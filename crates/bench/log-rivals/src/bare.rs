@@ -1,5 +1,5 @@
-//! The floor: a batch's bodies are concatenated, written by one pwrite and flushed by one fdatasync. There is no header
-//! or checksum, so nothing could be read back after a crash.
+//! A lower bound of the cost: a batch's bodies are concatenated, written by one pwrite and flushed by one fdatasync.
+//! There is no header or checksum, so nothing could be read back after a crash.
 
 use crate::Outcome;
 use crate::contender::{BODY_BYTES, Contender, Held};
@@ -8,7 +8,7 @@ use crate::ours::{CAPACITY_BYTES, FILE_NAME};
 use iodyno_msglog::Storage;
 use std::path::Path;
 
-/// Contender that appends batches to a file without headers or checksums, as the lower bound of the cost.
+/// Contender that appends batches to a file, without headers or checksums. Its cost is the lower bound for the others.
 pub(crate) struct Bare {
     file: DirectFile,
     buffer: Aligned,

@@ -83,7 +83,7 @@ fn row(trial: &Trial) -> String {
     )
 }
 
-/// Value at a quantile, µs; `None` if too few samples lie beyond it.
+/// Value at the quantile `q`, µs; `None` if fewer than [`BEYOND_MIN`] samples lie beyond it.
 fn quantile(sorted_ns: &[u64], q: f64) -> Option<f64> {
     let n = sorted_ns.len() as f64;
     if n * (1.0 - q) < BEYOND_MIN {

@@ -1,8 +1,8 @@
 //! Compares the message log with redb, fjall, SQLite and NATS JetStream: batches of messages, each made durable before
 //! it is acknowledged. Contenders run one after the other, in random order; results are medians of ratios.
 //!
-//! `cargo run --release -- [--dir DIR] [--out DIR] [--rounds N] [--seconds S] [--only NAME,…] [--batches N,…] [--nats PROGRAM]
-//! [--load quiet|any]`
+//! `cargo run --release -- [--dir DIR] [--out DIR] [--rounds N] [--seconds S] [--only NAME,…] [--batches N,…] [--nats
+//! PROGRAM] [--load quiet|any]`
 //!
 //! `… -- count` counts, per batch, system calls that make data durable and flushes of the disk (`count.rs`).
 

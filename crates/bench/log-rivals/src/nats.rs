@@ -157,7 +157,8 @@ impl Client {
         Ok(self.stream.write_all(&self.out)?)
     }
 
-    /// Appends one message of an atomic batch to the send buffer.
+    /// Appends a message of the atomic batch `id` to the send buffer, with the sequence number `at`. `is_last`: commits
+    /// the batch, and requests the only acknowledgement.
     fn put_of_batch(&mut self, id: u64, at: usize, is_last: bool, body: &[u8]) -> Outcome<()> {
         let (reply, commit) =
             if is_last { ("_R.a ", "Nats-Batch-Commit: 1\r\n") } else { ("", "") };

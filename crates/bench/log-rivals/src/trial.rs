@@ -134,7 +134,7 @@ fn mark(text: &str) -> Outcome<()> {
     Ok(std::io::stderr().write_all(format!("{text}\n").as_bytes())?)
 }
 
-/// Number of flushes completed by the disk below a folder since it was attached; `None` without a block
+/// Number of flushes that the disk of a folder has completed since the disk was attached; `None` without a block
 /// device.
 fn disk_flushes(dir: &Path) -> Option<u64> {
     let device = fs::metadata(dir).ok()?.dev();

@@ -1,4 +1,4 @@
-//! Operations of a folder on names: lookup, creation, links, renames and lists.
+//! Operations on the names in a folder: lookup, creation, links, renames and lists.
 
 use super::node::Folder;
 use super::{Access, Item};
@@ -31,7 +31,7 @@ impl Folder {
         }
     }
 
-    /// Attributes of the node that has a name in a directory; `None`: the name is free.
+    /// Attributes of the node that a directory lists under a name; `None`: the name is free.
     pub(super) fn look_up(
         &mut self,
         directory: NodeId,

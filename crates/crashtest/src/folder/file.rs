@@ -1,4 +1,4 @@
-//! Operations of the recorded file system on the content and size of files: read, write, truncate, allocate, seek.
+//! Operations on the content and size of files in a folder: read, write, truncate, allocate, seek.
 
 use super::node::Folder;
 use super::{Access, Item};
@@ -159,8 +159,8 @@ impl Folder {
         }
     }
 
-    /// Position of the next data, or of the next hole, at or after `offset`. The end of a file counts as a hole. A
-    /// watched file has no holes before its end, because its pages may still be undecided.
+    /// Position of the next data (`wants_data`) or of the next hole, at or after `offset`. The end of a file counts as
+    /// a hole. A watched file has no holes before its end, because its pages may still be undecided.
     pub(super) fn seek(
         &mut self,
         node: NodeId,

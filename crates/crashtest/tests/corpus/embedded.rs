@@ -9,20 +9,20 @@ use std::io::Write as _;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Environment variable of the child: store, setting and task.
+/// Environment variable that tells the child process which store, setting and task to use.
 const TASK: &str = "IODYNO_TEST_STORE";
-/// Keys, each of which every transaction gives its number as the value.
+/// Number of keys. Each transaction sets all of them to one value.
 const KEYS: u8 = 4;
-/// Transactions of the program. The store is compacted after half of them.
+/// Number of transactions of the program. The store is compacted after half of them.
 const TRANSACTIONS: u8 = 6;
 /// Size of a value, bytes.
 const VALUE_BYTES: usize = 3000;
 
 trait Store {
-    /// Gives each key the number as its value, in one transaction.
+    /// Sets every key to `number`, repeated to [`VALUE_BYTES`], in one transaction.
     fn commit(&mut self, number: u8) -> Result<()>;
     fn compact(&mut self) -> Result<()>;
-    /// Values of all keys.
+    /// Values of all keys, in the order of the keys; empty for a missing key.
     fn values(&self) -> Result<Vec<Vec<u8>>>;
 }
 

@@ -3,7 +3,7 @@
 use crate::{Case, all_rules, python};
 use iodyno_crashtest::{Class, Verdict};
 
-/// Functions for programs and checkers.
+/// Python functions for programs and checkers.
 const PRELUDE: &str = "
 import os, struct, sys
 def put(name, data, flags=0, sync=True, at=0):
@@ -30,7 +30,7 @@ fn case(setup: &str, program: &str, check: &str) -> Case {
     Case { setup: script(setup), program: script(program), check: script(check) }
 }
 
-/// Replaces a file by a new version, in steps that a case names.
+/// Case of a program that replaces a file by a new version three times. `steps` is the Python code of one replacement.
 fn replacement(steps: &str) -> Case {
     case(
         "put('data', body(0)); sync('.')",
@@ -78,7 +78,8 @@ fn truncation_before_a_write_loses_the_old_version() {
     truncated.is_wrong("ext4", &[Verdict::WrongContent], Class::Prefix);
 }
 
-/// Appends records to a log; recovery stops at the first record that `is_whole` rejects.
+/// Case of a program that appends records to a log. Recovery stops at the first record that `is_whole` rejects. Both
+/// arguments are Python expressions.
 fn log(record: &str, is_whole: &str) -> Case {
     case(
         "put('log', b''); sync('.')",
@@ -135,7 +136,8 @@ if data not in [b'%d' % i * 4096 for i in range(promised(), 4)]: sys.exit(1)",
     fits.is_wrong("worst", &[Verdict::WrongContent], Class::Torn);
 }
 
-/// Writes values to one file, and their number to another.
+/// Case of a program that appends values to one file, and writes their number to another. `steps` is the Python code
+/// for one value.
 fn two_files(steps: &str) -> Case {
     case(
         "put('values', b''); put('count', b'0'); sync('.')",

@@ -1,4 +1,5 @@
-//! Embedded stores of other languages, each with a program in `programs`: RocksDB in C, bbolt (the store of etcd) in Go.
+//! Embedded stores of other languages, each with a program in `programs`: RocksDB in C, and bbolt (the store of etcd)
+//! in Go.
 
 use crate::Case;
 use iodyno_crashtest::{CLASSES, Class, Verdict};
@@ -6,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Time limit for a correct program with more states than a test can check.
+/// Time limit for exploring a correct program that has more states than a test can check.
 const TIME_RIGHT: Duration = Duration::from_secs(20);
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/programs").join(name)
 }
 
-/// A program with a task for each part of the case.
+/// Case of a program that has one command for the setup, one for the run (`task`) and one for the check.
 fn case(program: &Path, task: &str) -> Case {
     let words = |task: &str| vec![program.to_str().unwrap().to_owned(), task.to_owned()];
     Case { setup: words("create"), program: words(task), check: words("check") }
@@ -37,8 +38,8 @@ fn rocksdb_is_safe_unless_it_does_not_sync() {
     case(&program, "unsynced").is_wrong("ext4", &[Verdict::LostAcknowledged], Class::Prefix);
 }
 
-/// Last result, bbolt 1.4.3: all states right, 199 under ext4 and 1,423 under worst, three runs; without sync 763 of 961
-/// wrong.
+/// Last result, with bbolt 1.4.3: in each of three runs, all states are right (199 under `ext4`, 1,423 under `worst`).
+/// Without sync, 763 of 961 states are wrong.
 #[test]
 #[ignore = "downloads a module of Go"]
 fn soak_of_bbolt() {

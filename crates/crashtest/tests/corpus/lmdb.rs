@@ -4,7 +4,8 @@ use crate::{Case, python};
 use iodyno_crashtest::{Class, Verdict};
 use std::process::Command;
 
-/// A program that gives keys, each on a page of its own, the same new value in each of six transactions.
+/// Case of a program with six transactions. Each sets four keys, which are on separate pages, to the transaction's
+/// number. `flags` are options for opening the database.
 fn case(python_with_lmdb: &str, flags: &str) -> Case {
     let script = |script: &str| {
         let mut words = python(&format!("import lmdb, os, sys{script}"));

@@ -18,20 +18,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// Time for all states of a right program, and for those of a wrong one.
+/// Time limit for exploring all states of a correct program. The next constant limits the exploration of a wrong one.
 const TIME_RIGHT: Duration = Duration::from_secs(300);
 const TIME_WRONG: Duration = Duration::from_secs(8);
 
-/// The interpreter itself: a wrapper that selects a version takes longer than the checks.
+/// Path of the Python interpreter itself. A wrapper that selects a version would take longer than the checks.
 static PYTHON: LazyLock<String> = LazyLock::new(|| {
     let output =
         Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 });
 
-/// Commands of a case.
+/// The commands of a test case: setup, program and checker, each with its arguments.
 struct Case {
-    /// Runs first; all that it does survives.
+    /// Command that runs before the program. All its changes are durable.
     setup: Vec<String>,
     /// Program under test.
     program: Vec<String>,
@@ -58,7 +58,7 @@ impl Case {
         }
     }
 
-    /// Runs setup and program.
+    /// Runs the setup, then the program in the resulting folder. Returns the program's recorded run.
     fn history(&self, folders: &Folders) -> History {
         let run = |words: &[String], tree: Tree, name: &str| {
             let folder = folders.add(name, tree, true, None);
@@ -75,7 +75,7 @@ impl Case {
         self.explore_until(rules, classes, time, |_| false)
     }
 
-    /// Explores until `is_enough` accepts the number of wrong states.
+    /// Explores the states within `time`, but ends early if `is_enough` accepts the number of wrong states so far.
     fn explore_until(
         &self,
         rules: &str,
@@ -103,7 +103,7 @@ impl Case {
         explored
     }
 
-    /// Checks that all states are right, under each of these rules.
+    /// Checks that all states are right under each of these sets of rules.
     fn is_right(&self, rules: &[&str]) {
         for rules in rules {
             let explored = self.explore(rules, &CLASSES, TIME_RIGHT);
@@ -113,7 +113,7 @@ impl Case {
         }
     }
 
-    /// Checks that no state is wrong of those that are judged in this time.
+    /// Checks that none of the states judged within `time` is wrong.
     fn is_right_for(&self, rules: &str, classes: &[Class], time: Duration) {
         let explored = self.explore(rules, classes, time);
         println!("{rules}: {:?} in {:?}", explored.classes, explored.elapsed);
@@ -121,7 +121,7 @@ impl Case {
         assert!(explored.verdicts[&Verdict::Consistent] > 10, "{rules}: too few states");
     }
 
-    /// Checks that a wrong state is found in time, and returns its verdict.
+    /// Checks that a wrong state is found within `time`, and returns its verdict.
     fn first_wrong(&self, rules: &str, classes: &[Class], time: Duration) -> Verdict {
         let explored = self.explore_until(rules, classes, time, |wrong| wrong > 0);
         println!("{rules}: {:?} in {:?}", explored.classes, explored.elapsed);
@@ -129,8 +129,8 @@ impl Case {
         finding.unwrap_or_else(|| panic!("{rules}: nothing in {time:?}")).verdict
     }
 
-    /// Checks that there are wrong states of exactly these verdicts, or of some of them if not all states were judged in
-    /// time, and that this class alone finds one.
+    /// Checks that the wrong states have exactly the given verdicts, or only some of them if the time limit ends the
+    /// exploration. Also checks that an exploration of `class` alone finds a wrong state.
     fn is_wrong(&self, rules: &str, verdicts: &[Verdict], class: Class) {
         let mut explored = self.explore(rules, &CLASSES, TIME_WRONG);
         explored.verdicts.remove(&Verdict::Consistent);

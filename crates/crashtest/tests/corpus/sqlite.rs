@@ -3,7 +3,8 @@
 use crate::{Case, python, shell};
 use iodyno_crashtest::{Class, Verdict};
 
-/// A program that gives rows, each on a page of its own, the same new value in each of two transactions.
+/// Case of a program with two transactions. Each sets all rows, which are on separate pages, to the transaction's
+/// number.
 fn case(rows: u32, journal: &str, synchronous: &str) -> Case {
     let open = format!(
         "

@@ -24,12 +24,13 @@ impl Fixture {
         Self { folders: Folders::mount(at.path()).unwrap(), _at: at }
     }
 
-    /// Adds an empty folder that records.
+    /// Adds an empty recording folder. Returns its path.
     fn recording(&self) -> PathBuf {
         self.folders.add("recorded", Tree::default(), true, None)
     }
 
-    /// Removes the recording folder, and checks that its events lead from an empty tree to its content.
+    /// Removes the recording folder, and checks that its events turn an empty tree into the folder's content. Returns
+    /// the tree and the events.
     fn replayed(&self) -> (Tree, Vec<Event>) {
         let events = self.folders.take_events("recorded");
         let tree = self.folders.remove("recorded").unwrap();
@@ -196,7 +197,7 @@ print(a.execute('PRAGMA integrity_check').fetchone()[0], a.execute('SELECT count
     }
 }
 
-/// Records calls, and gives files their size when it is first read.
+/// Observer that records its calls, and sets the size of each file when the size is first read.
 struct Recorder(Arc<Mutex<Vec<(Item, Access)>>>);
 
 impl Watch for Recorder {

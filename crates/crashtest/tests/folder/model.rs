@@ -11,7 +11,7 @@ use std::path::Path;
 
 const OPERATIONS: u32 = 1500;
 const HISTORIES: u64 = 6;
-/// Upper bound of positions in a file, bytes.
+/// Upper bound of the offsets in a file, bytes.
 const SPAN_BYTES: u64 = 30_000;
 const NAMES: [&str; 12] =
     ["a", "b", "c", "d", "e", "d/a", "d/b", "d/e", "e/a", "e/d", "d/e/a", "e/d/b"];
@@ -42,7 +42,7 @@ enum Step {
     List { name: &'static str },
 }
 
-/// Draws a step.
+/// Draws a random operation.
 fn step(random: &mut impl FnMut(u64) -> u64) -> Step {
     let name = NAMES[random(NAMES.len() as u64) as usize];
     let other = NAMES[random(NAMES.len() as u64) as usize];
@@ -89,16 +89,16 @@ fn step(random: &mut impl FnMut(u64) -> u64) -> Step {
     }
 }
 
-/// A directory on which steps are made, and its open files.
+/// A directory in which steps are executed (a folder, or a directory of tmpfs), and its open files.
 struct Side<'a> {
     top: &'a Path,
     open: BTreeMap<u64, OwnedFd>,
-    /// Whether the file system lacks zeroing of ranges, which is then made of writes.
+    /// Whether the file system can't zero a range. Zeroes are then written instead.
     lacks_zeroing: bool,
 }
 
 impl Side<'_> {
-    /// Makes a step. The result contains everything that a program sees, but node numbers and times.
+    /// Executes a step. Returns everything that a program sees, except node numbers and times.
     fn run(&mut self, step: Step) -> Result<Vec<u8>, Errno> {
         let path = |name: &str| self.top.join(name);
         let number = |value: u64| value.to_le_bytes().to_vec();
@@ -202,7 +202,8 @@ impl Side<'_> {
 }
 
 impl Side<'_> {
-    /// Whether the result of a search for data or a hole agrees with the file's content.
+    /// Whether the result of a search for a hole (`hole`) or for data agrees with the file's content. `at`: number of
+    /// the open file.
     fn found(&self, at: u64, offset: u64, hole: bool, result: &Result<Vec<u8>, Errno>) -> bool {
         let Some(file) = self.open.get(&at) else { return *result == Err(Errno::BADF) };
         let mut bytes = vec![0; SPAN_BYTES as usize * 2];
@@ -222,7 +223,7 @@ impl Side<'_> {
     }
 }
 
-/// Everything below a directory, as text.
+/// Appends a line of text for each entry below a directory.
 fn describe(top: &Path, into: &mut Vec<String>, prefix: &str) {
     let mut entries: Vec<_> = std::fs::read_dir(top).unwrap().map(|entry| entry.unwrap()).collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
@@ -273,7 +274,7 @@ fn compare(fixture: &Fixture, seed: u64) {
     let _ = fixture.replayed();
 }
 
-/// `FOLDER_SEED` repeats one history.
+/// The environment variable `FOLDER_SEED` selects a single random history.
 #[test]
 fn a_folder_behaves_as_tmpfs() {
     let fixture = Fixture::new();

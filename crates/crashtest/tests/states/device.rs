@@ -28,7 +28,8 @@ fn system(name: &str) -> System {
     System::populate("it", host.host, vec![(device.device, state)]).unwrap()
 }
 
-/// A log of operations, and the same for a machine. Each write has bytes of its own.
+/// Returns random operations as a log, and the same operations for an emulated machine. Each write has unique bytes.
+/// With `has_parts`, some writes cover only a sector.
 fn log(number: u64, has_parts: bool) -> (History, Vec<Op>) {
     let mut random = stream(1, "device log", number);
     let mut start = Tree::default();
@@ -74,7 +75,8 @@ fn log(number: u64, has_parts: bool) -> (History, Vec<Op>) {
     (History { start, events }, ops)
 }
 
-/// Contents of a machine whose power fails after any of its events while it carries out these operations.
+/// Returns all contents that the device can have after a power cut. Power is cut after each event of a machine that
+/// executes `ops`.
 fn cuts(system: &System, ops: &[Op]) -> BTreeSet<Vec<u8>> {
     let mut machine = Machine::new(system, SEED).unwrap();
     machine.follow_content();
@@ -100,7 +102,7 @@ fn cuts(system: &System, ops: &[Op]) -> BTreeSet<Vec<u8>> {
     }
 }
 
-/// Bytes of the device where each unit has the version of a token: that of its operation, laid over earlier ones.
+/// Content of the device if each unit reflects all operations up to its token. `tokens` has one token per unit.
 fn bytes(ops: &[Op], tokens: &[u64]) -> Vec<u8> {
     let mut all = vec![0; (UNITS * UNIT_BYTES) as usize];
     for (unit, token) in tokens.iter().enumerate() {
@@ -133,7 +135,7 @@ fn model_states(log: &History, system: &System) -> (BTreeSet<Vec<u8>>, u64) {
     (all, most_open)
 }
 
-/// Both know the same contents: each that a cut leaves is a state, and each state is left by a cut.
+/// The states of the class `model` are exactly the contents that power cuts leave on the emulated device.
 #[test]
 fn states_of_a_device_are_what_its_power_cuts_leave() {
     for (name, is_volatile) in [
@@ -162,7 +164,8 @@ fn states_of_a_device_are_what_its_power_cuts_leave() {
     }
 }
 
-/// A log on a device with content, of writes and zeroes of any sectors. Each flush is followed by a line of output.
+/// A log of writes and zeroed ranges at any sectors, on a device that is not empty at the start. The program prints a
+/// line after each flush.
 fn log_of_sectors(number: u64) -> History {
     let mut random = stream(2, "device log", number);
     let (mut history, _) = log(0, false);
@@ -192,7 +195,8 @@ fn log_of_sectors(number: u64) -> History {
     history
 }
 
-/// Each sector of a state has its content at the last flush that was printed, or a later one.
+/// In each state, a sector has the content that it had at the last flush acknowledged by a printed line, or newer
+/// content.
 #[test]
 fn what_was_flushed_is_kept() {
     for name in ["fx700-2t", "exflash-400g", "hdd-10k-300g", "hdd-15k-300g", "ebs-gp3"] {
@@ -236,7 +240,7 @@ fn what_was_flushed_is_kept() {
     }
 }
 
-/// A volatile drive with a rule for power cuts, or a DIMM with a protected buffer.
+/// A system with the device `name`, whose power-cut settings are replaced.
 fn with_power_cut(name: &str, atomic_bytes: u32, order: DurableOrder) -> System {
     let mut system = system(name);
     for placed in system.devices_mut() {
@@ -247,7 +251,8 @@ fn with_power_cut(name: &str, atomic_bytes: u32, order: DurableOrder) -> System 
     system
 }
 
-/// Contents after a first part of the operations, of which the last has changed some of its first units.
+/// All contents of the device after the first operations, where the last of them has written some or all of its units,
+/// in order.
 fn prefixes(ops: &[Op]) -> BTreeSet<Vec<u8>> {
     let mut tokens = vec![0; UNITS as usize];
     let mut all = BTreeSet::from([bytes(ops, &tokens)]);
@@ -261,7 +266,7 @@ fn prefixes(ops: &[Op]) -> BTreeSet<Vec<u8>> {
     all
 }
 
-/// Whether a block of some write survives in part, without the sectors that later operations changed.
+/// Whether some write has a block that survives only in part. Sectors that later operations changed are not considered.
 fn tears_block(ops: &[Op], content: &[u8], block_bytes: u64) -> bool {
     ops.iter().enumerate().filter(|(_, op)| op.kind == OpKind::Write).any(|(number, op)| {
         let end = op.offset_bytes + u64::from(op.len_bytes);
@@ -281,8 +286,8 @@ fn tears_block(ops: &[Op], content: &[u8], block_bytes: u64) -> bool {
     })
 }
 
-/// States of a device whose file has a rule for power cuts keep whole blocks of each write and, where the rule says so, the
-/// order.
+/// On a device whose file has power-cut settings, each state keeps or loses whole atomic blocks of a write. If the
+/// settings demand it, the state also preserves the order of writes.
 #[test]
 fn states_of_a_device_keep_blocks_and_order() {
     for (name, atomic_bytes, order) in [

@@ -7,10 +7,12 @@ use iodyno_crashtest::{
 };
 use std::sync::atomic::AtomicBool;
 
-/// Whether the numbers of surviving bytes of four files are wrong; `None`: none survives.
+/// Decides whether a state with four files is wrong, from the number of non-zero bytes in each file; `None` for a file
+/// without any.
 type Fault = fn([Option<usize>; 4]) -> bool;
 
-/// A checker that looks at its promise first is judged by what both of its runs read.
+/// A verdict may depend on two runs of the checker, with and without the program's output. It is reused only for states
+/// that agree in what either run has read.
 #[test]
 fn a_verdict_depends_on_the_reads_of_both_runs() {
     let mut start = Tree::default();
@@ -75,7 +77,7 @@ fn each_class_finds_its_own_fault() {
     }
 }
 
-/// The smallest wrong state loses the one write that matters, and its name gives it again.
+/// The smallest wrong state loses only the write that matters, and its name re-creates it.
 #[test]
 fn a_finding_is_minimal_and_can_be_named() {
     let mut events = vec![make(2, "log"), make(3, "other"), Event::SyncAll];
@@ -106,7 +108,7 @@ fn a_finding_is_minimal_and_can_be_named() {
     assert!(matches!(lost, Act::Data { node: 2, offset: 16384, .. }), "{lost:?}");
 }
 
-/// States that differ in what the checker does not read are checked once, and the verdicts are the same.
+/// Of the states that differ only in data that the checker does not read, one is checked, and all get its verdict.
 #[test]
 fn unread_differences_cost_nothing() {
     let mut events = vec![make(2, "read"), make(3, "unread"), Event::SyncAll];
@@ -125,7 +127,7 @@ fn unread_differences_cost_nothing() {
     assert!(explored.spot_checks.0 >= 4, "{explored:?}");
 }
 
-/// Findings from before the first promise are counted, and take no place of later ones.
+/// Findings from before the program's first output are counted separately, and do not displace later findings.
 #[test]
 fn states_before_the_first_output_are_reported_apart() {
     let mut events = Vec::new();

@@ -81,7 +81,7 @@ fn states(events: &[Event], rules: Rules, bound: usize) -> States {
     States::of_history(Arc::new(history), effects, bound, None)
 }
 
-/// Whether a choice has no effect without the effects that it requires.
+/// Whether each surviving effect has all effects that it requires.
 fn is_closed(states: &States, epoch: usize, survives: &[bool]) -> bool {
     let open = &states.epochs[epoch].open;
     let survives_or_is_durable =
@@ -94,7 +94,8 @@ fn is_closed(states: &States, epoch: usize, survives: &[bool]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Subsets with a large enough bound are exactly the closed combinations, and every class consists of such.
+    /// With a large enough bound, the class `subset` contains exactly the combinations in which each effect has all
+    /// effects that it requires. The other classes contain only such combinations.
     #[test]
     fn classes_are_closed_and_subsets_complete(events in runs(12), rules in 0..RULES.len()) {
         let states = states(&events, RULES[rules], 9);
@@ -126,8 +127,9 @@ proptest! {
         }
     }
 
-    /// With all effects, and after the last sync of everything, the folder is as the program saw it. Durable effects
-    /// are in every state: a file that was synced, whose names the rules commit, reads as it did.
+    /// With all effects, and after a final sync of everything, the folder equals the one that the program saw. Durable
+    /// effects are in every state: a synced file has its content, and a synced directory its names if the rules demand
+    /// it.
     #[test]
     fn what_was_synced_survives(events in runs(16), rules in 0..RULES.len()) {
         let mut events = events;
@@ -162,7 +164,7 @@ proptest! {
     }
 }
 
-/// A checker that is a function of the folder, read through an observed tree.
+/// A checker given as a function. It reads the folder through a [`Reader`], which reports each read to the observer.
 struct Judged<F: Fn(&mut Reader<'_>, &str) -> bool + Sync>(F);
 
 struct Reader<'a> {
@@ -213,7 +215,7 @@ fn plan(rules: &str, classes: &[Class]) -> Plan {
     }
 }
 
-/// A file is replaced by a new version, with or without the steps that make it safe.
+/// History of a program that replaces a file by a new version, with or without fsync of the file and of the directory.
 fn replacement(syncs_file: bool, syncs_directory: bool) -> History {
     let mut start = Tree::default();
     for event in [make(2, "file"), write(2, 0, b"old")] {
@@ -356,7 +358,7 @@ fn a_sync_keeps_what_it_names() {
     }
 }
 
-/// A write with FUA is durable with what it overwrites, and nothing else is.
+/// A write with FUA makes its own range durable, with the earlier writes to that range, and nothing else.
 #[test]
 fn fua_keeps_its_range_alone() {
     let range = |offset, len_bytes| Event::SyncRange { node: 2, offset, len_bytes };
@@ -378,8 +380,8 @@ fn fua_keeps_its_range_alone() {
     assert_eq!(last_durable_at(&start, &[zeros, range(0, 512)], "worst"), None);
 }
 
-/// An append inside the last block sets the size at once on ext4, so zeros may follow. One that needs a new block
-/// does not, and on XFS neither does.
+/// On ext4, an append within the last block sets the size at once, so a power cut may leave zeros. An append that needs
+/// a new block does not, nor does any append on XFS.
 #[test]
 fn a_file_grows_as_on_its_file_system() {
     let mut start = Tree::default();

@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 /// `NVME_URING_CMD_IO` of linux/nvme_ioctl.h: `_IOWR('N', 0x80, struct nvme_uring_cmd)`, of 72 bytes.
 const NVME_URING_CMD_IO: u32 = 3 << 30 | 72 << 16 | (b'N' as u32) << 8 | 0x80;
 
-/// Opcodes of the NVM command set, here Flush.
+/// Opcode of the command Flush in the NVM command set. The next constants are the other opcodes.
 const FLUSH: u8 = 0x00;
 const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;

@@ -91,8 +91,7 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     builder.build(entries)
 }
 
-/// Creates an io_uring with the most optional flags that the kernel accepts. Also returns the flags in
-/// effect.
+/// Creates an io_uring with as many of the optional flags as the kernel accepts. Also returns the flags in effect.
 pub(super) fn set_up<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     depth: u32,
     options: EngineOptions,

@@ -6,8 +6,8 @@ use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
 use std::sync::Arc;
 
-/// Up to this total capacity of the devices, aging puts every page into the map, at 8 bytes per page. Above it, the map
-/// has only a sample of the pages.
+/// Maximum total capacity of the devices, bytes, at which aging puts every page into the map (8 bytes of memory per
+/// page). Above it, the map has only a sample of the pages.
 const AGED_EXACTLY_BYTES_MAX: u64 = 16 << 30;
 
 /// An emulated machine that runs a sequence of measurements (cells). Its state and virtual time continue from one to

@@ -75,7 +75,7 @@ pub(super) struct EventLoop<'a, S: Source> {
     /// Fill levels of the machine's buffers and caches in the measured window.
     levels: Levels,
     settling: Option<Settling>,
-    /// Precision reached by a cell that ended early because its result had settled.
+    /// Precision reached by a cell that ended early because its result had settled; `None` for other cells.
     pub(super) settled: Option<Settled>,
     measuring: bool,
     /// Counters of the machine's components at the start of the measured window.

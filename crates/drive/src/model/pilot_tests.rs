@@ -9,7 +9,7 @@ use iodyno_workload::Spec;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Two memories in one host.
+/// A host with two memory devices.
 fn two() -> Arc<System> {
     let mut two = system();
     let placed = two.devices().next().unwrap().clone();
@@ -24,7 +24,8 @@ fn planned(spec: &Spec, system: &Arc<System>) -> CellPlan {
     plan
 }
 
-/// `forks`: the cell continues from the pilot, whose workers each end after `ops` operations.
+/// Checks that a cell planned after a pilot equals the same cell without a pilot. Each worker of the pilot ends after
+/// `ops` operations. `forks`: whether the cell must continue from the pilot.
 #[track_caller]
 fn compare(workload: &str, ops: u64, forks: bool) {
     let spec = |limits: &str| {

@@ -119,8 +119,9 @@ impl Settling {
         })
     }
 
-    /// Half width of the mean's confidence interval, as a fraction of the mean. `None` if it exceeds the
-    /// requested precision or if the series has a trend.
+    /// Half width of the mean's confidence interval, as a fraction of the mean. `None` if it exceeds the requested
+    /// precision, if the series has a trend, or if a batch is shorter than an operation, which takes `operation_ns` on
+    /// average.
     fn known(&self, series: &[f64], operation_ns: f64) -> Option<f64> {
         let window_ns = series.len() as f64 * self.batch_ns as f64;
         let mean = batch::mean(series, LEVEL).ok()?;

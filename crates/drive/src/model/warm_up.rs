@@ -19,7 +19,7 @@ use std::ops::Range;
 const NET_SHARE_MAX: f64 = 0.01;
 /// Duration of the warm-up before the first check, ns.
 const FIRST_CHECK_NS: u64 = 10_000_000;
-/// Minimum number of completed operations before the first check: fewer do not show a trend.
+/// Maximum net gain of a settled buffer or cache, as a fraction of the bytes written to it.
 const COMPLETIONS_MIN: u64 = 512;
 /// Name of the only buffer or cache that a warm-up can fill directly, without I/O.
 const DISK: &str = "disk's write cache";
@@ -27,7 +27,8 @@ const DISK: &str = "disk's write cache";
 const URGENT_SHARE: f64 = 0.75;
 /// Number of completed operations after which the trend of a buffer's or cache's fill level is known.
 const FILL_COMPLETIONS: u64 = 4096;
-/// Amount that a disk's write cache must write back before it counts as at rest, as a multiple of its pending sectors.
+/// Amount of data that a disk's write cache must write back before it counts as settled, as a multiple of the dirty
+/// data in its reordering window.
 const TURNS_MIN: f64 = 1.5;
 /// Number of SSD events that cost as much CPU time as one event of a disk.
 const DISK_EVENT_COST: u64 = 8;
@@ -137,9 +138,9 @@ impl WarmUp {
         })
     }
 
-    /// Fraction to which to fill the disks' write caches directly: first to the level at which writes to the medium
-    /// become urgent, then completely. `None` unless the fill rises so slowly that a third of the remaining rise would
-    /// take longer than the warm-up so far.
+    /// Fraction of their size up to which the disks' write caches are filled directly: first to the level at which
+    /// writes to the medium become urgent, then completely. `None` unless the fill rises so slowly that a third of the
+    /// remaining rise would take longer than the warm-up so far.
     fn fill_share(&self, now: &[Store]) -> Option<f64> {
         let before = self.before.iter().find(|store| store.name == DISK)?;
         let store = now.iter().find(|store| store.name == DISK)?;
@@ -346,8 +347,9 @@ impl Levels {
     }
 }
 
-/// Burst credits count as used up in a window if the net loss is at least this fraction of those that operations took,
-/// even if they ran out early in the window, or the window has few samples. Below the base rate, the loss is smaller.
+/// Minimum net loss of burst credits in a window that counts as using them up, as a fraction of the credits that
+/// operations took. It counts even if the credits ran out early in the window, or the window has few samples. Below the
+/// base rate, the loss is smaller.
 const NET_LOSS_MIN: f64 = 0.1;
 
 /// Fill level of a buffer, a cache or burst credits at the start and at the end of a window.

@@ -207,8 +207,8 @@ impl<S: Source> Worker<S> {
         self.share.is_done(self.ops, self.bytes, &self.source)
     }
 
-    /// Handles the end of the worker's time or other limit. Returns true if its source has final operations, such
-    /// as a flush, which extend the window.
+    /// Asks the source for final operations, such as a flush, at the end of the worker's time or at another limit.
+    /// Returns true if there are any; the window then lasts until they have ended.
     #[cold]
     pub(super) fn closes(&mut self, now_ns: u64, why: Ended) -> bool {
         if self.closing.is_some() || !self.measured {

@@ -1,10 +1,10 @@
 //! The number of operations that a worker submits together. If the workload does not set it, the worker submits
 //! operations one by one while it waits for its device, and all due operations together while completions are frequent.
 
-/// If the mean time between a worker's completions is longer than this, ns, the worker submits each operation by a
-/// separate call. It then waits for the device anyway, so the calls cost no throughput. In a batch, operations would
-/// wait until the others are prepared. On a virtual disk, this wait was a quarter of the latency and cost a tenth to a
-/// sixth of the throughput. Above 250,000 completions per second, batches are faster.
+/// Mean time between a worker's completions above which the worker submits each operation by a separate call, ns. The
+/// worker then waits for the device anyway, so the calls cost no throughput. In a batch, operations would wait until
+/// the others are prepared. On a virtual disk, this wait was a quarter of the latency and cost a tenth to a sixth of
+/// the throughput. Above 250,000 completions per second, batches are faster.
 const OWN_CALL_NS: u64 = 4_000;
 /// Number of completions after which the batch size is chosen again, as a multiple of the queue depth. A device may
 /// complete its whole queue at the same time.
@@ -23,7 +23,7 @@ pub(super) struct BatchSize {
 }
 
 impl BatchSize {
-    /// Starts with the largest batch for a worker with up to `slots` operations in flight. The engine handles up to
+    /// Starts with the largest batch for a worker with up to `slots` operations in flight. The engine takes up to
     /// `engine_most` operations per iteration. `fixed` is the workload's batch size, if it sets one.
     pub(super) fn new(slots: u32, engine_most: u32, fixed: Option<u32>, start_ns: u64) -> Self {
         let most = engine_most.min(slots).min(fixed.unwrap_or(u32::MAX)) as usize;

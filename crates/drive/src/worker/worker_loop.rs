@@ -42,7 +42,8 @@ pub(super) struct WorkerLoop<S: Source> {
     /// Indices of the operations queued since the last iteration. They share a submission timestamp.
     batch: Vec<u32>,
     batch_size: BatchSize,
-    /// Operation that is issued only after a completion, because an operation in flight uses its blocks.
+    /// Operation that is issued only after a completion, because an operation in flight uses its blocks; `None` if
+    /// there is none.
     held: Option<Issue<S::Token>>,
     /// Whether the worker's source has no further operation.
     is_source_done: bool,
@@ -299,7 +300,7 @@ impl<S: Source> WorkerLoop<S> {
         }
     }
 
-    /// Runs one iteration of the engine's loop: submits, waits, and handles completions.
+    /// Runs one iteration of the engine's loop: submits, waits, and reaps completions.
     #[inline]
     fn turn<E: Engine>(
         &mut self,
@@ -356,7 +357,7 @@ impl<S: Source> WorkerLoop<S> {
         Ok(Submitted { at_ns, handed_over })
     }
 
-    /// Handles the operations that completed in this iteration. Records them if `counts`. Returns their number.
+    /// Reaps the operations that completed in this iteration. Records them if `counts`. Returns their number.
     #[inline]
     fn reap<E: Engine>(
         &mut self,

@@ -1,8 +1,9 @@
-//! Content of the units in a RAID adapter's write cache, if the emulation stores content. The devices store the
-//! content of all other units.
+//! Content of the units in a RAID adapter's write cache, if the emulation stores content. The devices store the content
+//! of all other units.
 //!
 //! If the caller of the library stores the bytes, the caller keeps a separate store for each volume's cache, and the
-//! emulated cache stores no values. Bytes are then named ([`ContentEvent`]) only while an operation is in progress.
+//! emulated cache stores no values. A value then exists only while an operation is in progress, as a name for bytes
+//! ([`ContentEvent`]).
 
 use super::{AdapterPath, pair, units};
 use crate::adapters::Cache;

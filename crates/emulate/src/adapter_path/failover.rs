@@ -8,8 +8,8 @@ use crate::part_id::PartId;
 use crate::request::{Request, State};
 use std::collections::BTreeSet;
 
-/// The adapters that handle a host's operation. Stored in fields of the operation's request that
-/// adapter paths don't use otherwise.
+/// The adapters that process a host's operation. Stored in fields of the operation's request that adapter paths don't
+/// use otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     /// The adapter to which the host sent the operation, which occupies one of that adapter's command slots.

@@ -188,7 +188,7 @@ impl AdapterPath {
         }
     }
 
-    /// Continues a command after the adapter's processor has handled it.
+    /// Continues a command after the adapter's processor has finished with it.
     fn processed(&mut self, core: &mut Core, slot: u32) {
         self.phases.end(core, slot, Phase::Processor);
         let (kind, len) = (core.slab[slot].kind, core.slab[slot].len);

@@ -1,5 +1,5 @@
 //! Availability of adapters after losses and failures: decides which adapter serves a path, whether adapters may cache
-//! writes, and which adapters have a copy of each cache. `adapter_path::failover` handles the operations of a lost
+//! writes, and which adapters have a copy of each cache. `adapter_path::failover` retries the operations of a lost
 //! adapter.
 //!
 //! - A pair mirrors each write over an AA (adapter-to-adapter) link, so either adapter can take over all paths and the

@@ -242,7 +242,7 @@ impl Cache {
         }
     }
 
-    /// Selects a refused unit of a path for a destage, and returns it.
+    /// Selects a refused unit of a path for a destage, and returns it; `None` if the path has none.
     pub(crate) fn take_refused(&mut self, path: u32) -> Option<u64> {
         let of_path = Place::new(path, 0)..Place::new(path + 1, 0);
         let first = self.refused.range(of_path).next().copied()?;

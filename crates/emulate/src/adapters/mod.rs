@@ -310,8 +310,8 @@ impl Pair {
             .for_each(Cache::keep_values);
     }
 
-    /// Returns the time at which an operation that a path sends now reaches the device. A read reserves bandwidth of
-    /// the drawer's port at the time of sending.
+    /// Returns the time at which an operation that a path sends now reaches the device, ns. A read reserves bandwidth
+    /// of the drawer's port at the time of sending.
     pub(crate) fn device(&mut self, now_ns: u64, path: u32, device: PartId, op: &Op) -> u64 {
         let at = self.serves(path);
         let sent_ns = self.adapters[at].processor.take(now_ns, self.costs.device);
@@ -321,15 +321,15 @@ impl Pair {
         sent_ns.max(carried_ns)
     }
 
-    /// Returns the time at which the parity engine has computed the parity for `bytes` of data.
+    /// Returns the time, ns, at which the parity engine has computed P, and Q if `with_q`, for `bytes` of data.
     pub(crate) fn parity(&mut self, now_ns: u64, path: u32, bytes: u32, with_q: bool) -> u64 {
         let at = self.serves(path);
         let q = if with_q { self.costs.gf.ticks(bytes) } else { 0 };
         self.adapters[at].parity.take(now_ns, self.costs.xor.ticks(bytes) + q)
     }
 
-    /// Returns the busy time of each kind of resource: the longest among the adapters, or among the drawers' ports. If
-    /// arrays are spread unevenly, the busiest resource limits the throughput.
+    /// Returns each kind of resource with its busy time up to `now_ns`, ns: the longest among the adapters, or among
+    /// the drawers' ports. If arrays are spread unevenly, the busiest resource limits the throughput.
     pub(crate) fn busy(&self, now_ns: u64) -> [(&'static str, u64); 6] {
         let of = |server: fn(&Adapter) -> &Server| {
             self.adapters.iter().map(|a| server(a).busy_ns(now_ns)).max().unwrap_or(0)

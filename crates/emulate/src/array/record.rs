@@ -3,7 +3,7 @@
 //! if the emulation stores content.
 //!
 //! A row enters the record before it is written. It leaves the record when a flush succeeds, if the flush began after
-//! the row's last write. It also leaves when the FUA write ends for which it entered.
+//! the row's last write. A row that entered for a FUA write also leaves when that write ends.
 //!
 //! A journal in non-volatile memory also stores the written values, which are written again when the power returns.
 //! Its size is unlimited.
@@ -49,7 +49,7 @@ pub(super) struct Record {
     rows: BTreeMap<u64, Dirty>,
     sequence: u64,
     flushes: Vec<Flush>,
-    /// Lost units that have been rewritten, where the new data is not durable yet.
+    /// Lost units that have been rewritten with data that is not durable yet.
     healed: BTreeSet<u64>,
 }
 

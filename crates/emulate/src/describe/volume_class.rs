@@ -24,8 +24,8 @@ pub(super) struct Rule {
     chosen_unit: Option<f64>,
     at_least: f64,
     at_most: f64,
-    /// Upper bound, per GiB of the size, of a value set by an option. Applies in addition to `at_most`, but never
-    /// below `at_least`. `at_most_per_iops` is the corresponding bound per operation per second.
+    /// Upper bound, per GiB of the size, of a value set by an option. Applies in addition to `at_most`, but never below
+    /// `at_least`. `at_most_per_iops` is the corresponding bound per operation per second. `None`: no such bound.
     at_most_per_gib: Option<f64>,
     at_most_per_iops: Option<f64>,
 }
@@ -129,7 +129,8 @@ pub(super) struct LimitRules {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CreditsRule {
     pub(super) most: Rule,
-    /// Time for which a full bucket lasts at the burst rate, ns, from which its size follows. `None`: `most` is the size.
+    /// Time for which a full bucket lasts at the burst rate, ns. It determines the size of the bucket. `None`: `most`
+    /// determines the size.
     pub(super) lasts_ns: Option<u64>,
     /// Credits at the start; `None`: a full bucket.
     pub(super) start: Option<u64>,

@@ -45,9 +45,9 @@ pub(super) struct Bands {
     next_run: usize,
     /// Frontiers of the open bands: end offsets of their new data. The least recently written band is first.
     open: Vec<u64>,
-    /// Range that the heads are writing, and whether they write it to its band; `None`: none.
+    /// Range that the heads are writing, and whether they write it to its band; `None` if they are not writing.
     writing: Option<(Range<u64>, bool)>,
-    /// Uncached write of which the heads have written a part, and the offset of the rest; `None`: none.
+    /// Uncached write of which the heads have written a part, and the offset of the rest; `None` if there is none.
     pub(super) unfinished: Option<(u32, u64)>,
     /// Whether the idle time has passed, so that the disk cleans bands.
     pub(super) is_idle: bool,

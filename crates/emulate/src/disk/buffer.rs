@@ -309,7 +309,8 @@ impl Buffer {
         Some(start..start + found.len)
     }
 
-    /// Removes and returns the first part of a dirty range, to destage it to `place`.
+    /// Removes and returns the first part of a dirty range, to destage it to `place`. `None` if no dirty range begins
+    /// where `part` begins.
     pub(super) fn take_part(&mut self, part: &Range<u64>, place: Place) -> Option<Extent> {
         let dirty = self.dirty.remove(&part.start)?;
         let len = part.end - part.start;

@@ -184,7 +184,8 @@ impl Layout {
         }
     }
 
-    /// Returns the time to move the heads from one track to another and settle, ns.
+    /// Returns the time to move the heads from one track to another and settle, ns. A `write` needs more time to settle
+    /// than a read.
     fn move_ns(&self, from: Track, to: Track, write: bool) -> u64 {
         if from == to {
             return 0;

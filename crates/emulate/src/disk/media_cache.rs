@@ -30,12 +30,12 @@ struct Record {
     live_bytes: u64,
 }
 
-/// A part of a disk range, with the location of its newest data on the platters.
+/// Part of a range of the disk, with the location of its newest data on the platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Position in the media cache; `None`: in its band.
+    /// Position of the data in the media cache; `None`: the data is in its band.
     pub(super) cached_at: Option<u64>,
 }
 

@@ -67,7 +67,7 @@ impl Ring {
         self.heads[(self.first & MASK) as usize]
     }
 
-    /// Returns the number of the first occupied bucket after `cursor`; `None`: none.
+    /// Returns the number of the first occupied bucket after `cursor`; `None` if there is none.
     #[inline]
     fn after(&self, cursor: u64) -> Option<u64> {
         let start = ((cursor + 1) & MASK) as usize;

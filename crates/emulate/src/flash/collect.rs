@@ -2,8 +2,8 @@
 //! copies that free one page of the victim. Copies are read, programmed together in full program operations, and
 //! committed only if the source is still valid.
 //!
-//! With [`Translation::freed_per_write`](crate::spec::Translation::freed_per_write) above 1, credit is earned faster while
-//! a victim is collected, and not at all in the pause after it.
+//! With [`Translation::freed_per_write`](crate::spec::Translation::freed_per_write) above 1, credit is earned faster
+//! while a victim is collected, and not at all in the pause after it.
 //!
 //! If the map contains only one page in k, only one copy in k changes the map. The other copies take the same time, but
 //! change nothing.
@@ -15,7 +15,7 @@ use crate::ftl::{FREE_BLOCKS, Ftl, PageCopy};
 use crate::request::State;
 use crate::server::passed_ns;
 
-/// Program operations whose copies are read in advance: at most this number per program operation that may run
+/// Maximum number of program operations whose pages are read in advance, per program operation that may run
 /// concurrently.
 const COPIES_AHEAD: u32 = 2;
 /// Number of free blocks above which garbage collection does not start. One more than in steady state,
@@ -24,13 +24,13 @@ const PAUSE_ABOVE: u32 = FREE_BLOCKS;
 /// Smoothing divisor of the pace: each new victim changes the pace by 1/8 of the difference between the victim's need
 /// and the pace.
 const PACE_OVER: i64 = 8;
-/// Garbage collection speeds up while the number of free blocks is below `FREE_BLOCKS` by more than this.
+/// Number of blocks by which the free blocks may fall below `FREE_BLOCKS` before garbage collection speeds up.
 const BEHIND_BELOW: u32 = 2;
 /// Averaging period for the number of writes per flash page: amount of written data, as a fraction of the device's
 /// raw capacity.
 const PARTS_OVER: f64 = 0.6;
-/// The number of flash pages to read per copied page is recomputed when the average number of writes per flash page has
-/// changed by more than this.
+/// Change of the average number of writes per flash page above which the number of flash pages to read per copied page
+/// is recomputed.
 const PARTS_STEP: f64 = 0.01;
 /// Upper bound of the pages copied per page that the host writes, for any victim, in bursts too.
 const RATIO_MAX: i64 = 64;

@@ -314,8 +314,8 @@ fn garbage_collection(
 }
 
 /// Number of units that the host of device `number` writes before the first burst of garbage collection. The first
-/// device starts with a burst, the others in a pause, each with a different remainder, so that the bursts of an array's
-/// devices do not coincide.
+/// device starts with a burst. The others start within a pause, each at a different point, so that the bursts of an
+/// array's devices do not coincide.
 fn first_pause(spec: &spec::Flash, ftl: &mut Ftl, represent: u32, number: u64) -> i64 {
     /// The golden ratio, whose multiples are spread evenly modulo 1.
     const SPREAD: f64 = 0.618_033_988_75;

@@ -47,7 +47,8 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Creates the content store of a device that has `waiting` units in its buffer.
+    /// Creates the content store of a device that has `waiting` units in its buffer. `exact`: every page is in the map,
+    /// so flash stores values by slot.
     fn new(exact: bool, waiting: usize) -> Self {
         let cells =
             if exact { Cells::Placed(BTreeMap::new()) } else { Cells::Unplaced(BTreeMap::new()) };
@@ -62,7 +63,8 @@ impl Content {
         self.waiting.push_back(Some(stored));
     }
 
-    /// Removes and returns the waiting value at a position in the order of programming.
+    /// Removes and returns the waiting value at a position in the order of programming; `None` if the value is not
+    /// stored.
     pub(super) fn take_at(&mut self, index: usize) -> Option<Stored> {
         self.waiting.remove(index).flatten()
     }
@@ -73,7 +75,7 @@ impl Content {
         self.buffer.remove(&unit);
     }
 
-    /// Returns the value of a unit in flash, to be programmed again.
+    /// Returns the value of a unit in flash, to be programmed again; `None` if no value is stored.
     pub(super) fn moved(&self, unit: u64, ftl: &Ftl) -> Option<Stored> {
         self.in_flash(unit, ftl).map(|&stored| Stored { moved: true, ..stored })
     }
@@ -114,7 +116,7 @@ impl Content {
         }
     }
 
-    /// Returns the value in a physical slot, read for a copy.
+    /// Returns the value in a physical slot, read for a copy; `None` if no value is stored.
     pub(super) fn sensed(&self, slot: u32) -> Option<Stored> {
         match &self.cells {
             Cells::Placed(cells) => cells.get(&slot).copied(),
@@ -160,8 +162,8 @@ impl Content {
         self.buffer.retain(|_, stored| waits(stored));
     }
 
-    /// Processes a power failure. Values being programmed are still in the buffer. Returns the
-    /// units that must be programmed again, oldest first.
+    /// Processes a power failure. Values being programmed are still in the buffer. A buffer that is not `protected`
+    /// loses its values. Returns the units that must be programmed again, oldest first.
     pub(super) fn power_cut(&mut self, protected: bool) -> Vec<u64> {
         self.waiting.clear();
         if !protected {

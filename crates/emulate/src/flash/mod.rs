@@ -1,9 +1,9 @@
 //! A flash device: host interface, page reads, write buffer, program operations, garbage collection.
 //!
-//! A host read passes the front end (driver thread, or link and controller), creates one child request for
-//! each flash page, and completes when the last page is delivered. A host write is acknowledged when
-//! its pages are in the buffer. They are programmed later, in units that fill all planes of a die,
-//! and the map changes when a program operation ends.
+//! A host read passes the front end (driver thread, or link and controller), creates one child request for each flash
+//! page, and completes when the last page is delivered. A host write is acknowledged when its pages are in the buffer.
+//! They are programmed later, in operations that fill all planes of a die, and the map changes when a program operation
+//! ends.
 
 mod collect;
 mod commits;
@@ -139,8 +139,8 @@ enum HostInterface {
         outstanding: u32,
         queue_max: u32,
         waiting: List,
-        /// The controller's processor. Handles commands in the order in which they cross the link, and copies by
-        /// garbage collection.
+        /// The controller's processor. Executes commands in the order in which they cross the link, and also works on
+        /// the copies of garbage collection.
         processor: Server,
         read_command_ticks: u64,
         write_command_ticks: u64,

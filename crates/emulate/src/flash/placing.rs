@@ -43,7 +43,8 @@ impl Placing {
         of_units.find(|&handle| self.counts[usize::from(handle)] >= units)
     }
 
-    /// Removes the first unit of `handle` at or after the position `from`. Returns its position.
+    /// Removes the first unit of `handle` at or after the position `from`. Returns its position; `None` if no such unit
+    /// waits.
     fn take(&mut self, handle: Handle, from: usize) -> Option<usize> {
         let at = from + self.waiting.iter().skip(from).position(|of| of.1 == handle)?;
         self.waiting.remove(at);

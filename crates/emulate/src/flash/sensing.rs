@@ -19,7 +19,8 @@ pub(super) struct Sensing {
     slc_read_ns: Option<u64>,
     /// Mean time until a suspended operation can stop, ns; 0: it can stop anywhere.
     suspend_ns: u64,
-    /// Probability that a suspension takes time, of mean `suspend_ns`, in units of 2^-64; `None`: each does.
+    /// Probability, in units of 2^-64, that a suspension takes random time with the mean `suspend_ns`; `None`: every
+    /// suspension does.
     suspend_share: Option<u64>,
     rng: Generator,
 }
@@ -79,7 +80,8 @@ impl Sensing {
 }
 
 impl FlashDevice {
-    /// Returns the duration of a page read on the die, ns.
+    /// Returns the duration of a page read on the die, ns. `internal`: the read is for garbage collection, whose data
+    /// has left the SLC cache.
     #[inline(always)]
     pub(super) fn sense_ns(&mut self, internal: bool) -> u64 {
         if self.sensing.is_none() { self.read_ns } else { self.varying_sense_ns(internal) }

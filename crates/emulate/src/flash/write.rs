@@ -30,8 +30,8 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Creates an empty buffer. Its capacity is at least `units_min`, the units of one program operation of each reclaim
-    /// unit handle.
+    /// Creates an empty buffer. Its capacity is at least `units_min`, the units of one program operation of each
+    /// reclaim unit handle.
     pub(super) fn new(spec: &spec::Flash, units_min: u32) -> Self {
         let block_units = spec.power_cut.map_or(1, |cut| unit_of(cut.atomic_bytes.into()));
         // Makes room for a block in addition to data that is too little for a program operation.
@@ -80,8 +80,8 @@ impl FlashDevice {
         self.pump(core);
     }
 
-    /// Moves as many units of a write into the buffer as fit, in whole atomic blocks. Acknowledges the write when all are
-    /// in it.
+    /// Moves as many units of a write into the buffer as fit, in whole atomic blocks. Acknowledges the write when all
+    /// are in it.
     fn fill_buffer(&mut self, core: &mut Core, slot: u32) {
         let request = core.slab[slot];
         let mut units = request.pending.min(self.buffer.free);

@@ -63,8 +63,7 @@ pub(super) fn empty_blocks(frontiers: u32) -> u32 {
 /// Number of free blocks reserved for copies, without which garbage collection could not finish.
 const FREE_FOR_COPIES: usize = 1;
 
-/// A block may be collected for its low wear if it lags behind the most worn block by more than this number of
-/// erases.
+/// Difference in erases to the most worn block above which a block may be collected for its low wear.
 const WEAR_SPREAD: u32 = 64;
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -230,7 +229,7 @@ impl Blocks {
         cursor.end - cursor.next + returned.count() as u32
     }
 
-    /// Removes and returns the oldest slot of a stream that a power cut has left empty.
+    /// Removes and returns the oldest slot of a stream that a power cut has left empty; `None` if there is none.
     #[inline]
     fn take_returned(&mut self, stream: Stream) -> Option<u32> {
         if self.returned.is_empty() {

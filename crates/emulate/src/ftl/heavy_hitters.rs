@@ -16,7 +16,7 @@
 use crate::prefetch::Address;
 use iodyno_units::rng::{Generator, below};
 
-/// One in this many writes to pages without an entry, on average, lowers a counter of the set.
+/// Mean number of misses (writes to pages without an entry) per miss that lowers a counter of the set.
 const MISSES: u32 = 16;
 const WAYS: usize = 8;
 /// Count at which a page becomes a heavy hitter. It remains one until its count is 0.
@@ -60,10 +60,10 @@ pub(super) struct HeavyHitters {
     set_bits: u32,
     represent: u32,
     rng: Generator,
-    /// Number of writes of pages without an entry until one lowers a counter. Redrawn at random each time, so
+    /// Number of misses (writes to pages without an entry) until one lowers a counter. Redrawn at random each time, so
     /// that no periodic workload aligns with it.
     misses_left: u32,
-    /// Number of writes of heavy hitters until one is applied to the map. Redrawn at random each time.
+    /// Number of writes to heavy hitters until one is applied to the map. Redrawn at random each time.
     writes_left: u32,
     groups: u32,
     /// Groups with room for more heavy hitters, by number, one entry per free place. Hotter pages are found earlier and

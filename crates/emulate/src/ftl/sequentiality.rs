@@ -13,7 +13,8 @@ use std::sync::Arc;
 const PAGES_LOG2: u32 = 8;
 const OUT_OF_ORDER: u8 = 4;
 const SCATTERED_FROM: u8 = 128;
-/// A random write of more pages than this leaves its chunk marked as sequential.
+/// Maximum length, in pages, of a random write that can mark its chunk as scattered. Longer random writes leave it
+/// marked as sequential.
 pub(super) const SCATTERED_PAGES_MAX: u32 = OUT_OF_ORDER as u32;
 /// Log2 of the number of concurrent sequential streams that can be detected, each in its own chunk.
 const STREAMS_LOG2: u32 = 6;

@@ -43,8 +43,8 @@ impl Bucket {
         u64::try_from(missing.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX)
     }
 
-    /// Time during which the bucket was not full until `now_ns`, ns: that in which a server with this rate would be
-    /// busy.
+    /// Time up to `now_ns` during which the bucket was not full, ns. A server with this rate would be busy for the same
+    /// time.
     pub(super) fn busy_ns(&self, now_ns: u64) -> u64 {
         self.filled_ns + self.to_fill_ns().min(now_ns.saturating_sub(self.at_ns))
     }

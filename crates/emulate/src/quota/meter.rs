@@ -34,8 +34,9 @@ impl Gauge {
         }
     }
 
-    /// Returns the time during which the limit was in use, ns: a rate's bucket refilled. Credits refill whether or not
-    /// anything needs them, so for them it is the time during which the first request of at least one line waited.
+    /// Returns the time during which the limit was in use, ns. For a rate, this is the time during which its bucket was
+    /// not full. For credits, it is the time during which the first request of at least one line waited, because
+    /// credits refill even if no request needs them.
     pub(super) fn busy_ns(&self, now_ns: u64) -> u64 {
         if !self.holds_credits {
             return self.bucket.busy_ns(now_ns);

@@ -38,7 +38,8 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 struct Line {
     waiting: VecDeque<Waiting>,
-    /// The bucket for which the first request waits. The request then has an event, at which it may start.
+    /// The bucket for which the first request waits; `None` if it does not wait. While it waits, it has an event at
+    /// which it may start.
     held: Option<Held>,
 }
 
@@ -179,8 +180,8 @@ impl Quota {
         }
     }
 
-    /// Returns the limits as resources, which are busy as a server with the limit's rate would be. `part`: the device to which the
-    /// limits belong; `None`: the instance.
+    /// Returns the limits as resources. A limit is busy for the same time as a server with the limit's rate. `part`:
+    /// the device to which the limits belong; `None`: the instance.
     pub(crate) fn resources(&self, now_ns: u64, part: Option<PartId>) -> Vec<Resource> {
         let gauges = self.meters.iter().flat_map(|meter| &meter.gauges);
         let resource = |gauge: &Gauge| {
@@ -195,7 +196,8 @@ impl Quota {
         self.meters.iter().filter_map(|meter| meter.credits(now_ns)).for_each(take);
     }
 
-    /// Returns the burst credits left under the limit that has the least; see [`Meter::credits_share`].
+    /// Returns the burst credits left under the limit that has the least; see [`Meter::credits_share`]. `None` if no
+    /// limit has credits.
     pub(crate) fn credits_share(&self, now_ns: u64) -> Option<f64> {
         self.meters.iter().filter_map(|meter| meter.credits_share(now_ns)).reduce(f64::min)
     }

@@ -346,7 +346,8 @@ impl ReadCache {
         }
     }
 
-    /// Completes a request from a host or another component.
+    /// Completes a request from a host or another component. `time`: index in `times_ns` of the total to which the
+    /// duration of a read or write is added.
     fn end(&mut self, core: &mut Core, slot: u32, time: usize, failed: bool) {
         let request = &mut core.slab[slot];
         request.failed = failed;
@@ -503,7 +504,8 @@ fn return_names(core: &mut Core, slot: u32, failed: bool) {
     }
 }
 
-/// Gives a parent request the values that its child read has returned.
+/// Gives a parent request the values that its child read has returned. `is_fast`: whether the child read the fast
+/// device; its token is then the first unit.
 fn receive(core: &mut Core, parent: u32, child: u32, is_fast: bool) {
     let request = &core.slab[child];
     let first = if is_fast { request.token } else { request.at / UNIT_BYTES };

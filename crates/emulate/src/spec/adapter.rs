@@ -111,8 +111,8 @@ pub struct Cache {
     /// Destage threshold: dirty fraction of the adapter's own part of the cache, 0 to 1. Above it, the adapter
     /// destages.
     pub destage_share: f64,
-    /// Dirty bytes above the destage threshold from which on the number of concurrent destages is at its maximum. Host
-    /// writes that would exceed this amount wait.
+    /// Amount of dirty data above the destage threshold at which the number of concurrent destages reaches its maximum,
+    /// bytes. Host writes that would exceed this amount wait.
     pub destage_ramp_bytes: u64,
     /// Maximum number of concurrent destage operations per device.
     pub destage_depth: u32,

@@ -30,9 +30,9 @@ pub struct CloudVolume {
 /// requests, including those that arrive while it works, and completes them together once none is left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IoThread {
-    /// Time of the thread for each request.
+    /// Time that the thread needs for each request.
     pub command_ns: u64,
-    /// Time of the thread for each write; `None`: as for other requests.
+    /// Time that the thread needs for each write; `None`: as for other requests.
     pub write_command_ns: Option<u64>,
     /// Rate at which the thread moves the data of reads.
     pub read_bytes_per_s: f64,

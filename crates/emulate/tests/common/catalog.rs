@@ -15,7 +15,7 @@ pub(crate) struct Bench {
     pub(crate) host: Host,
 }
 
-/// State after random 4 KiB writes.
+/// Steady state under random 4 KiB writes.
 pub(crate) const STEADY: Written = Written::Random { block_bytes: 4096 };
 
 /// A closed loop: threads × queue depth, aligned blocks over the whole device.

@@ -8,7 +8,7 @@ use iodyno_units::{Op, OpKind};
 
 use super::load::{Files, Load, populated, small};
 
-/// The named rule that the files, with `devices` of the device in the server, break first.
+/// Name of the first rule that the files break with `devices` devices in the server; `None` if they break none.
 fn broken(files: &Files, devices: usize) -> Option<&'static str> {
     let device = describe::device("any", &files.device);
     let system = describe::system("any", &files.system, &mut |_| Err(String::new()));
@@ -55,13 +55,13 @@ pub(crate) enum Effect {
     Slower(Load),
     /// This load takes less time on average, by at least 1 %.
     Faster(Load),
-    /// This rule is broken, with this number of devices.
+    /// A machine with this number of devices is refused by this rule; before the change, it was accepted.
     Refused(&'static str, usize),
-    /// The capacity for the host changes.
+    /// The capacity that the host sees changes.
     Capacity,
     /// The predicted endurance changes.
     Endurance,
-    /// The bay, hot-swapping or the power draw change, which `size` and `fault replace` use.
+    /// A value that `size` and `fault replace` use changes: the bay, hot-swapping or the power draw.
     Service,
     /// Acknowledged writes are lost in a power cut; before the change, none were.
     Lost,
@@ -74,7 +74,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Checks that the change has this effect; otherwise returns the observed one.
+    /// Checks that the change has this effect. `Err` describes the observed effect.
     pub(crate) fn check(&self, before: &Files, after: &Files) -> Result<(), String> {
         let seen = |holds: bool, what: String| if holds { Ok(()) } else { Err(what) };
         match self {
@@ -124,8 +124,7 @@ impl Effect {
     }
 }
 
-/// A key with its changed value, further changes of the files that apply before and after this change, and the
-/// effect.
+/// A key, its changed value, other changes that both sides of the comparison have, and the effect.
 pub(crate) type Case =
     (&'static str, &'static str, &'static [(&'static str, &'static str)], Effect);
 

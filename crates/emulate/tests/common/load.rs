@@ -1,4 +1,4 @@
-//! Machines built from the text of files with single values changed, and closed loops on them.
+//! Builds machines from the text of device and system files with single values changed, and runs closed loops on them.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -9,7 +9,7 @@ use iodyno_emulate::{Machine, System};
 use iodyno_units::rng::{below, stream, unit_open_closed};
 use iodyno_units::{Op, OpKind};
 
-/// One in this many pages of a flash device goes through the map, so that a machine is small.
+/// Upper bound of N, where the map holds one in N pages of a flash device, to keep a machine small.
 const REPRESENT: u32 = 4096;
 
 /// Changes of a flash device that leave few blocks, many of which are erased in a short time. Every
@@ -70,7 +70,7 @@ fn set(text: &str, key: &str, value: &str) -> String {
     file.set(key, value).unwrap_or_else(|e| panic!("{key}: {e}")).text.to_string()
 }
 
-/// A server with `devices` of the device, or the rule of population that they break.
+/// A server populated with `devices` copies of the device, or the name of the population rule that they break.
 pub(crate) fn populated(
     device: &Device,
     host: &Host,
@@ -211,7 +211,7 @@ impl Load {
     }
 }
 
-/// A machine with `devices` of the device, with as few pages in the map as possible.
+/// A machine with `devices` copies of the device in the state `before`, with as few pages in the map as possible.
 pub(crate) fn small(files: &Files, before: Written, devices: usize) -> Machine {
     let (device, host) = files.read();
     let most = (device.capacity_bytes() >> 26).clamp(1, u64::from(REPRESENT));

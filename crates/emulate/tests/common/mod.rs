@@ -108,7 +108,7 @@ pub(crate) fn shingled(write_cache: bool) -> Kind {
     Kind::Disk(disk)
 }
 
-/// Memory as a block device.
+/// Memory as a block device. `protected`: whether it keeps its content in a power cut.
 pub(crate) fn memory(protected: bool) -> Kind {
     Kind::Memory(Box::new(Memory {
         capacity_bytes: 1 << 30,

@@ -58,8 +58,8 @@ pub(crate) fn histories(most: usize) -> Vec<Vec<Letter>> {
     all
 }
 
-/// A flash device of 16 units on two dies. On a full device, each host write causes copies. With much spare, no write
-/// does.
+/// A flash device of 16 units on two dies. `collects`: each host write causes copies, because there is little spare;
+/// otherwise no write does.
 pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     let mut f = flash();
     f.capacity_bytes = 16 * UNIT;
@@ -77,8 +77,8 @@ pub(crate) fn tiny(protected: bool, collects: bool, planes: u32) -> Flash {
     f
 }
 
-/// Number of additional writes, after some writes to each unit on average, so that the next die programs a slow page
-/// and the following one a fast page. Program operations then end in another order than they begin.
+/// Number of writes after those that reach each unit equally often. With them, the next die programs a slow page and
+/// the following one a fast page, so program operations end in another order than they begin.
 const WRITES_MORE: usize = 3;
 
 /// Writes to the member until garbage collection is steady, and waits until it is at rest.

@@ -5,7 +5,7 @@ use super::Reading;
 use iodyno_workload::{Pattern, Percent, Spot};
 
 impl Reading<'_, '_> {
-    /// Address pattern, and alignment of addresses in bytes; None: the block size.
+    /// Address pattern, and alignment of addresses in bytes; None: aligned to the block size.
     pub(super) fn addresses(
         &mut self,
         threads: u64,

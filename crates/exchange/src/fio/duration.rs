@@ -247,7 +247,8 @@ impl<'a> Reading<'a> {
         limits
     }
 
-    /// Refuses values of `exit_what` that are not supported.
+    /// Refuses values of `exit_what` that are not supported. `is_last`: no group runs after this one, so `all` is
+    /// supported.
     fn check_exit(&mut self, is_last: bool) {
         match self.text("exit_what") {
             Some(("all", opt)) if !is_last => {
@@ -266,7 +267,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Reads `number_ios`, and multiplies it by the numbers of clones and of `loops`; None without it.
+    /// Reads `number_ios`, and multiplies it by the numbers of clones and of `loops`. None without it, or if the job is
+    /// `time_based` and has a runtime.
     fn counted(&mut self, has_runtime: bool, plan: &Plan) -> Option<Counted> {
         let times = self.loops().saturating_mul(plan.region.threads);
         let (ops, opt) = (self.count("number_ios")?, self.opt("number_ios")?);

@@ -59,8 +59,8 @@ impl<'a> Reading<'a> {
         Extent::Bytes(bytes.checked_next_multiple_of(align.max(1)).unwrap_or(bytes))
     }
 
-    /// Limits `size` to the end of the job's files. Their total size is `filesize`, or, if None, defined by an
-    /// earlier job.
+    /// Limits `size` to the end of the job's files. Their total size is `filesize`; if that is None, an earlier job may
+    /// define it.
     fn within_file(&mut self, size: Option<Extent>, filesize: Option<u64>) -> Option<Extent> {
         if matches!((size, filesize), (Some(Extent::Bytes(_)), None)) {
             // fio extends the file if necessary.

@@ -247,7 +247,8 @@ pub(super) fn parts(
     parts
 }
 
-/// Removes and returns the first file and all files in use at the same time, directly or through other files.
+/// Removes and returns the first file, and all files that are in use at the same time as it, directly or through other
+/// files.
 fn split_off_those_that_meet(files: &mut Vec<Used>) -> Vec<Used> {
     let mut together = vec![files.remove(0)];
     let mut at = 0;

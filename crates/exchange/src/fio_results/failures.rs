@@ -24,8 +24,8 @@ pub(super) fn has_latencies(group: &Group<'_>) -> bool {
     group.jobs.iter().any(of)
 }
 
-/// Counts failed operations in the last interval, all under the errno of a job's first failure, the only one that fio
-/// keeps. `failed`: number of failures by kind of operation, as far as known.
+/// Assigns all failed operations to the last interval and to the errno of the first failure, because fio records
+/// neither the times nor the other errors. `failed`: number of failures by kind of operation, as far as known.
 pub(super) fn count_failures(
     cell: &mut Cell,
     group: &Group<'_>,

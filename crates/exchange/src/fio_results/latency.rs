@@ -97,8 +97,8 @@ impl Values {
         Some(Self { counts, sum_ns: Some(sum_ns(latency, ops)), only_percentiles: true })
     }
 
-    /// Distributes the latencies over slots so that all have nearly the same distribution. `slots`: operations per
-    /// slot; their sum is [`Self::count`].
+    /// Distributes the latencies over slots so that all slots have nearly the same distribution. `slots`: operations
+    /// per slot; their sum is [`Self::count`].
     pub(super) fn dealt(&self, slots: &[u64]) -> Vec<Self> {
         let empty = Self { only_percentiles: self.only_percentiles, ..Self::default() };
         let mut dealt = vec![empty; slots.len()];
@@ -135,7 +135,8 @@ impl Values {
 }
 
 impl Values {
-    /// Corrects intervals made of bin midpoints so that their total minimum, maximum and sum are exact.
+    /// Corrects the latencies of `slots`, which are midpoints of bins, so that their total minimum, maximum and sum are
+    /// exact.
     pub(super) fn refine(&self, slots: &mut [Self]) {
         let (Some((min, _)), Some((max, _)), Some(sum_ns), false) =
             (self.counts.first(), self.counts.last(), self.sum_ns, self.only_percentiles)

@@ -12,8 +12,8 @@ use super::fields::{Clock, decimal};
 use super::rwbs::{Event, SECTOR_BYTES};
 use super::{BlockAction, Lines, Sink, number};
 
-/// Maximum response time, ns. An operation that completes at the first line may have been issued this long
-/// before.
+/// Maximum response time, ns. An operation that completes at the first line may have been issued this long before that
+/// line.
 const BEFORE_NS: u64 = 3_600_000_000_000;
 
 /// Whether a line is the heading with the column names.

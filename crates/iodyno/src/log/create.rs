@@ -34,7 +34,8 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     print(&format!("{}\n", words(&target, &layout)))
 }
 
-/// Layout of a new log that fills the target. Default of `segment`: by the capacity of the target.
+/// Layout of a new log that fills the target. Sizes in bytes; without `segment`, the size of a segment follows from the
+/// capacity of the target.
 pub(super) fn layout(
     opened: &OpenStorage,
     segment: Option<u64>,

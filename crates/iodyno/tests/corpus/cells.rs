@@ -13,7 +13,8 @@ fn plain() -> Cell {
     with_evidence(loaded(1, 2_000, 0, &|_, draw| exponential(1e5, draw)))
 }
 
-/// A cell of a closed loop.
+/// A closed loop of one worker for `window_ms`. `think_ns`: pause after each operation; `service_ns`: time of each
+/// operation.
 fn loaded(depth: u32, window_ms: u64, think_ns: u64, service_ns: Service<'_>) -> Cell {
     let target = Simulated { depth, window_ns: window_ms * MS, service_ns, think_ns };
     target.cell(7)
@@ -73,7 +74,7 @@ fn of_writes(mut cell: Cell) -> Cell {
     cell
 }
 
-/// A cell with this change.
+/// Applies a change to a cell.
 fn changed(mut cell: Cell, change: impl FnOnce(&mut Cell)) -> Cell {
     change(&mut cell);
     cell
@@ -89,7 +90,8 @@ fn starved(cell: &mut Cell, ms: u64) {
     cell.resources.run_delay = vec![RunDelay { waited_ns: ms * MS + waits * 20_000, waits }];
 }
 
-/// A token bucket: this many operations each 100 ms, at depth 32, of which half wait.
+/// A cell behind a token bucket that admits `per_interval` operations per 100 ms. Half of the operations wait for
+/// tokens.
 fn limited(per_interval: u64) -> Cell {
     let mut cell = plain();
     cell.window_ns = 3_000 * MS;
@@ -103,7 +105,7 @@ fn limited(per_interval: u64) -> Cell {
     cell
 }
 
-/// Operations in flight as throughput and latency make them.
+/// Sets the outstanding operations to those that follow from throughput and latency.
 fn balanced(cell: &mut Cell) {
     let sum_ns = cell.total().iter().map(|(_, class)| class.service.sum_ns()).sum();
     cell.resources.outstanding_area_ns = sum_ns;
@@ -111,7 +113,7 @@ fn balanced(cell: &mut Cell) {
     cell.resources.moved_bytes = cell.total().bytes();
 }
 
-/// With a flush after each write.
+/// Converts reads to writes, with a flush after each.
 fn flushed(mut cell: Cell) -> Cell {
     cell = of_writes(cell);
     for interval in &mut cell.series {
@@ -141,7 +143,7 @@ pub(crate) fn all() -> Vec<SetUp> {
         .collect()
 }
 
-/// The course of a cell over its window.
+/// Traps in the course of a cell over its window.
 const COURSES: &[Made] = &[
     ("a stall of a second in three", Some("STALL"), || {
         let service = |at, draw: &mut dyn FnMut() -> f64| {
@@ -205,7 +207,7 @@ const COURSES: &[Made] = &[
     }),
 ];
 
-/// The machine of the load.
+/// Traps of the machine that runs the load.
 const MACHINE: &[Made] = &[
     ("a closed loop without a processor", Some("STARVED"), || {
         changed(plain(), |c| starved(c, 400))
@@ -246,7 +248,7 @@ const MACHINE: &[Made] = &[
     }),
 ];
 
-/// The storage, and who else uses it.
+/// Traps of the storage, and of other programs that use it.
 const STORAGE: &[Made] = &[
     ("another program's I/O", Some("FOREIGN_IO"), || {
         changed(plain(), |c| c.evidence.foreign_share = Some(0.3))
@@ -319,7 +321,7 @@ const STORAGE: &[Made] = &[
     }),
 ];
 
-/// Targets at work, with what a quiet machine does besides.
+/// Honest cells, with the background activity of a quiet machine.
 const HONEST: &[Made] = &[
     ("an SSD at depth 1", None, plain),
     ("an SSD at depth 32", None, || {

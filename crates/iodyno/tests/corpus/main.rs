@@ -24,16 +24,16 @@ use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Level};
 use std::collections::BTreeSet;
 
-/// The verdicts of a set-up: codes, and whether they are a warning or worse.
+/// Verdicts of a set-up: the code of each, and whether it is a warning or worse.
 type Found = Vec<(String, bool)>;
 
-/// A way to get the verdicts of a set-up; None where this machine can't make it.
+/// Runs a set-up, and returns its verdicts. None if this machine lacks the parts for it.
 type Make = Box<dyn Fn() -> Option<Found>>;
 
-/// A set-up.
+/// A trap, whose figure is not the device's, or an honest counterpart.
 struct SetUp {
     name: &'static str,
-    /// The verdict that names why a figure is not the device's; None for an honest set-up.
+    /// Code of the verdict that must name the trap; None for an honest set-up.
     expected: Option<&'static str>,
     make: Make,
 }
@@ -53,7 +53,8 @@ fn judged(cell: &Cell) -> Found {
     judge(cell).into_iter().map(|v| (v.code, v.level >= Level::Warning)).collect()
 }
 
-/// Traps of which the right verdict is a note: the figure stands, and what it depends on is named.
+/// Codes of traps for which a note is the right verdict: the figure holds under a condition, and the note names the
+/// condition.
 const NOTED: [&str; 6] = [
     "CHECKSUMMED",
     "READS_OF_TRIMMED",
@@ -63,7 +64,7 @@ const NOTED: [&str; 6] = [
     "LATE_SUBMISSION",
 ];
 
-/// Whether a trap was seen: by its verdict, and VALID only where that is a note.
+/// Whether the expected verdict was found, as a warning or worse, or as a note for the codes in [`NOTED`].
 fn is_seen(found: &[(String, bool)], expected: &str) -> bool {
     found.iter().any(|(code, grave)| code == expected && (*grave || NOTED.contains(&expected)))
 }

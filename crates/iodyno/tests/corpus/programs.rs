@@ -20,7 +20,7 @@ fn of_cell(cell: &Value) -> Found {
     cell["verdicts"].as_array().unwrap().iter().map(of).collect()
 }
 
-/// nbdkit's memory, never written.
+/// Verdicts on reads of memory that nbdkit exports and that was never written.
 fn served_memory() -> Option<Found> {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
@@ -44,7 +44,7 @@ fn served_memory() -> Option<Found> {
     Some(found)
 }
 
-/// Emulated devices at rest: name and words.
+/// Emulated devices that work normally: name of the set-up, and arguments of `run`.
 const AT_REST: [(&str, &str); 8] = [
     ("emulated NVMe TLC, reads", "random-read --on model:nvme-tlc-3840g --time 200ms"),
     ("emulated NVMe TLC, writes", "random-write --on model:nvme-tlc-3840g --time 200ms"),

@@ -44,7 +44,7 @@ impl Tree {
         symlink(self.path(to), path).unwrap();
     }
 
-    /// A block device at a place of `/sys/devices`.
+    /// Adds a block device with the number `dev` below `/sys/devices`.
     fn device(&self, place: &str, dev: &str) {
         let dir = format!("sys/devices/{place}");
         for (file, text) in [("dev", dev), ("size", "8192"), ("queue/rotational", "0")] {
@@ -59,7 +59,7 @@ impl Tree {
         self.device(&format!("virtual/block/{name}"), dev);
     }
 
-    /// A virtual device on others.
+    /// Adds a virtual device on top of other devices.
     fn on(&self, name: &str, dev: &str, below: &[&str]) {
         self.virtual_device(name, dev);
         for lower in below {
@@ -81,7 +81,7 @@ impl Tree {
         self.attr(&name, "loop/dio", &direct.to_string());
     }
 
-    /// A mount at `/m` beside that of `/`: its device, and `TYPE SOURCE OPTIONS`.
+    /// Sets the mounts: `/`, and `/m` on the device `dev` unless it is empty. `what`: `TYPE SOURCE OPTIONS`.
     fn mounted(&self, dev: &str, what: &str) {
         let root = "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n";
         let more =
@@ -89,7 +89,7 @@ impl Tree {
         self.file("proc/self/mountinfo", &format!("{root}{more}"));
     }
 
-    /// dm-0 on both disks, with a table and a status as `dmsetup` prints them.
+    /// Adds dm-0 on both disks, with a table and a status as `dmsetup` prints them.
     fn mapped(&self, table: &str, status: &str) {
         self.on("dm-0", "252:0", &["sda", "sdb"]);
         self.attr("dm-0", "dm/name", "vg-lv");
@@ -97,7 +97,7 @@ impl Tree {
         self.attr("dm-0", "dm/status", &format!("0 8192 {status}"));
     }
 
-    /// md0 on both disks.
+    /// Adds the array md0 on the devices `below`, with more files in its folder `md`.
     fn raid(&self, level: &str, below: &[&str], files: &[(&str, &str)]) {
         self.on("md0", "9:0", below);
         self.attr("md0", "md/level", level);
@@ -107,7 +107,7 @@ impl Tree {
     }
 }
 
-/// The verdicts of a cell on this stack. `by_count`: of its bytes none reached a device.
+/// Verdicts of a cell on this stack. `by_count`: none of the cell's bytes reached a device.
 fn verdicts(tree: &Tree, target: &str, by_count: bool) -> Found {
     let stack = Stack::recorded(&SysRoot::at(tree.0.path()), target);
     let mut cell = cells::of_reads_and_writes();
@@ -125,7 +125,8 @@ fn verdicts(tree: &Tree, target: &str, by_count: bool) -> Found {
     judged(&cell)
 }
 
-/// A name, the change to the tree, the target, and the verdict. `+` before a target: memory answers.
+/// Name of the set-up, change to the tree, target, and expected verdict. `+` before the target: none of the bytes reach
+/// a device.
 type Recorded = (&'static str, fn(&Tree), &'static str, Option<&'static str>);
 
 pub(crate) fn all() -> Vec<SetUp> {
@@ -141,7 +142,7 @@ pub(crate) fn all() -> Vec<SetUp> {
     all.map(of).collect()
 }
 
-/// Memory answers for a device.
+/// Stacks in which memory serves the I/O of a device.
 const MEMORY: &[Recorded] = &[
     ("ramfs", |t| t.mounted("0:30", "ramfs none rw"), "/m/t", Some("MEMORY")),
     ("a loop device without direct I/O", |t| t.looped(0, "/img", 0), "loop0", Some("PAGE_CACHE")),
@@ -248,7 +249,7 @@ const MEMORY: &[Recorded] = &[
     ),
 ];
 
-/// A layer that changes the figures.
+/// Stacks with a layer that changes the figures.
 const LAYERS: &[Recorded] = &[
     ("dm-delay", |t| t.mapped("delay 8:16 0 5", "delay"), "dm-0", Some("LAYER")),
     ("dm-flakey", |t| t.mapped("flakey 8:16 0 5 1 0", "flakey"), "dm-0", Some("LAYER")),

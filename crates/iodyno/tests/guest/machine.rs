@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 /// A guest that prints nothing for this long hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The number of its disk slots.
+/// Number of the guest's disk slots.
 const DISKS: usize = 4;
 
-/// Programs of the host that are in it. `./test` has the same list.
+/// Programs of the host that are copied into the guest. `./test` has the same list.
 const PROGRAMS: [&str; 7] = ["fio", "sysbench", "mdadm", "mke2fs", "e2fsck", "sqlite3", "dmsetup"];
 
 /// The folder with the guest, which the first test creates.
@@ -35,7 +35,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Resumes from the kept state, with the volumes of `served` as `/dev/vdb` and on.
+    /// Resumes a guest from the kept state, with the volumes of `served` as `/dev/vdb` and later letters.
     pub(crate) fn start(served: &Served) -> Self {
         let behind = |export: &String| {
             let socket = served.socket();
@@ -47,7 +47,7 @@ impl Guest {
         Self::with(&served.exports().iter().map(behind).collect::<Vec<_>>())
     }
 
-    /// Resumes from the kept state, with these disks, in the syntax of QEMU's `-blockdev`.
+    /// Resumes a guest from the kept state. `disks`: values of QEMU's `-blockdev`.
     pub(crate) fn with(disks: &[String]) -> Self {
         let kept = ["-incoming", "exec:cat state"].map(str::to_owned);
         let mut guest = Self::launch(disks, &kept);
@@ -56,7 +56,7 @@ impl Guest {
         guest
     }
 
-    /// Boots, with these disks and with more arguments for QEMU: devices whose state it can't keep.
+    /// Boots a guest with these disks. `more`: arguments for QEMU that add devices whose state it can't keep.
     pub(crate) fn booted(disks: &[String], more: &[String]) -> Self {
         let mut guest = Self::launch(disks, more);
         while guest.read_line() != "ready" {}
@@ -94,8 +94,8 @@ impl Guest {
         Self { qemu, line_in, lines }
     }
 
-    /// Input before the state has been restored is lost, so the command is repeated until there is
-    /// an answer; the remaining answers are discarded.
+    /// Waits until the guest listens. Repeats a command until it is answered, because input is lost until the state has
+    /// been restored. Discards further answers.
     fn attach(&mut self) {
         let began = Instant::now();
         loop {
@@ -113,12 +113,12 @@ impl Guest {
         while !self.read_line().starts_with("status ") {}
     }
 
-    /// Sends it a line of shell, and does not wait.
+    /// Sends a line of shell to the guest, and does not wait.
     pub(crate) fn say(&mut self, line: &str) {
         writeln!(self.line_in, "{line}").unwrap();
     }
 
-    /// The next line of its output.
+    /// The next line of the guest's output.
     #[track_caller]
     pub(crate) fn read_line(&mut self) -> String {
         match self.lines.recv_timeout(PATIENCE) {
@@ -127,7 +127,7 @@ impl Guest {
         }
     }
 
-    /// Runs a line of shell; gives its output and its exit code.
+    /// Runs a line of shell. Returns its output and its exit code.
     #[track_caller]
     pub(crate) fn run(&mut self, line: &str) -> (String, i32) {
         self.say(line);
@@ -142,7 +142,7 @@ impl Guest {
         }
     }
 
-    /// Runs a line of shell that must succeed; gives its output.
+    /// Runs a line of shell that must succeed. Returns its output.
     #[track_caller]
     pub(crate) fn good(&mut self, line: &str) -> String {
         let (text, code) = self.run(line);
@@ -150,8 +150,8 @@ impl Guest {
         text
     }
 
-    /// Cuts the power of the computer and its storage together: no instruction and no request
-    /// follows the storage's loss. Gives the lines before that.
+    /// Cuts the power of the guest and of its storage together: the guest executes no instruction and issues no request
+    /// after the storage is lost. Returns the lines that the guest printed before.
     pub(crate) fn cut_power(mut self, served: &Served) -> Vec<String> {
         let pid = self.qemu.id() as libc::pid_t;
         // SAFETY: a signal to a child that has not been waited for.

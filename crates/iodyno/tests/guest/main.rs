@@ -27,7 +27,7 @@
 mod machine;
 mod served;
 
-/// All of them: `./test` runs them separately.
+/// All tests that run a guest. `./test` runs them separately.
 mod in_a_guest {
     mod crash;
     mod md_layouts;

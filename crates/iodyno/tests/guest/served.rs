@@ -7,19 +7,19 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Time limit of the server's start.
+/// Timeout of the server's start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `iodyno serve`, with a folder of its own for its sockets. Ends when it is dropped.
 pub(crate) struct Served {
-    /// Not below the build's folder: the path of a socket has at most 107 bytes.
+    /// Folder for sockets. It is not in the build folder, because the path of a socket has at most 107 bytes.
     folder: TempDir,
     child: Child,
     exports: Vec<String>,
 }
 
 impl Served {
-    /// Serves a device, with more flags behind it.
+    /// Serves a device, with additional flags.
     pub(crate) fn start(device: &str, flags: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| format!("unix:{}", folder.path().join(name).display());
@@ -49,34 +49,34 @@ impl Served {
         self.folder.path().join(name)
     }
 
-    /// Its output.
+    /// Output of the server so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap()
     }
 
-    /// Its NBD socket.
+    /// Path of the server's NBD socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path("nbd")
     }
 
-    /// The names of its exports, in the order of volumes.
+    /// Names of the server's exports, in the order of volumes.
     pub(crate) fn exports(&self) -> &[String] {
         &self.exports
     }
 
-    /// `iodyno fault`.
+    /// Injects a fault with `iodyno fault`.
     pub(crate) fn fault(&self, words: &str) {
         let output = ask(&self.path("control"), &format!("fault {words}"));
         assert!(!output.is_empty(), "an applied fault prints what is in effect");
     }
 
-    /// `iodyno status --json`.
+    /// Document that `iodyno status --json` prints.
     pub(crate) fn status(&self) -> Value {
         serde_json::from_str(&ask(&self.path("control"), "status --json")).unwrap()
     }
 }
 
-/// Another process of the program, which queries this one.
+/// Runs `iodyno`, which queries this server at its control socket, and returns its output.
 fn ask(control: &Path, words: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_iodyno"))
         .args(words.split_whitespace())

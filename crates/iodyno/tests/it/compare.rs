@@ -11,7 +11,7 @@ const COMPARE_SCHEMA: &str = include_str!("../../../../docs/schema/compare-v1.sc
 const DEVICE: &str = "model:exflash-400g";
 const SHORT: &str = "--time 60ms --ramp 10ms";
 
-/// A device of the catalog that takes longer to read a page.
+/// Writes a device of the catalog that takes longer to read a page. Returns its target name.
 fn slower(place: &Place) -> String {
     let device = place.iodyno("catalog exflash-400g");
     let text = device.succeeds().stdout.replacen("\"73.2us\"", "\"87us\"", 1);
@@ -39,7 +39,7 @@ fn sweeps_are_compared_by_their_repeats() {
     assert!(verdicts(&document).contains(&"slower"), "{document}");
 }
 
-/// The rounds of the measurement window are compared, and not the first round alone.
+/// Rounds are compared by all rounds of the measurement window, not by the first one alone.
 #[test]
 fn rounds_are_compared_by_their_window() {
     let place = Place::new();
@@ -179,7 +179,8 @@ fn thresholds_decide_the_exit_code() {
     place.iodyno("run random-read --require p99").fails(2, &["in quotes"]);
 }
 
-/// A limit within the interval of the figure is held, and said to be close; only `--strict` fails on it.
+/// A result is close to its threshold if the threshold lies within the result's interval. It counts as met, with a
+/// warning that only `--strict` turns into a failure.
 #[test]
 fn a_close_threshold_is_said() {
     let place = Place::new();

@@ -4,7 +4,7 @@ use crate::place::Place;
 use std::path::Path;
 use std::process::Command;
 
-/// What Bash offers for this line, whose last word is completed.
+/// Completions that Bash offers for the last word of this line.
 fn bash(place: &Place, line: &str) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_iodyno"));
     // As readline calls it: words split at its breaks, and `$2` what follows the last of them.
@@ -59,7 +59,7 @@ fn bash_completes_values() {
     assert!(bash(&place, "iodyno run x --max-e").contains(&"--max-errors".to_owned()));
 }
 
-/// Each shell's script asks the program, which answers in that shell's form.
+/// The script of each shell calls the program, which answers in the form of that shell.
 #[test]
 fn every_shell_is_answered() {
     let place = Place::new();

@@ -21,7 +21,7 @@ pub(crate) fn assert_valid(schema: &str, document: &Value) {
 
 const PERCENTILES: [&str; 6] = ["p50", "p90", "p99", "p99_9", "p99_99", "p99_999"];
 
-/// The keys of the contract, and their relations.
+/// Asserts that a document has the promised keys, and that its figures are consistent.
 #[track_caller]
 fn assert_contract(document: &Value) {
     assert_valid(RUN_SCHEMA, document);
@@ -64,8 +64,8 @@ fn assert_contract(document: &Value) {
     }
 }
 
-/// Null where there are no samples; otherwise in order, and none that fewer than ten samples are
-/// beyond.
+/// Asserts that percentiles are null without samples, ascend, and are absent where fewer than ten samples lie beyond
+/// them.
 #[track_caller]
 fn assert_latency(latency: &Value, ops: u64) {
     let known: Vec<u64> = PERCENTILES.iter().filter_map(|p| latency[p].as_u64()).collect();
@@ -133,7 +133,7 @@ fn percentiles_that_the_samples_can_t_support_are_null() {
     assert!(codes(cell).contains(&"FEW_SAMPLES"));
 }
 
-/// A run that is not kept is reported in the same form.
+/// A run that is not stored is reported in the same form.
 #[test]
 fn a_run_that_is_not_kept_follows_the_schema_too() {
     let place = Place::new();
@@ -193,7 +193,7 @@ fn a_terminal_sees_progress() {
     assert_eq!(screen, "");
 }
 
-/// Runs with standard error on a terminal; gives the terminal's output.
+/// Runs with standard error on a terminal. Also returns the terminal's output.
 fn on_a_terminal(place: &Place, words: &str) -> (RunOutput, String) {
     let (mut ours, mut theirs) = (0, 0);
     // SAFETY: both out-parameters are valid; no name, settings or size are given.
@@ -259,7 +259,7 @@ fn runs_are_listed_oldest_first_and_found_again() {
     assert!(cells(&exported)[0]["series"].is_array());
 }
 
-/// Several runs at once may write to one notebook, while it is being read.
+/// Several runs may write to one notebook at the same time, while it is being read.
 #[test]
 fn runs_that_share_a_notebook() {
     let place = Place::new();

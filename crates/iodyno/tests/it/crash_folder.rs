@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::Stdio;
 
-/// `crashtest` with `flags`, a check, and a program as a shell script.
+/// Runs `crashtest` with `flags`, a check, and a program as a shell script.
 fn crashtest(place: &Place, flags: &str, check: &str, script: &str) -> RunOutput {
     let mut command = place.command(&format!("crashtest {flags}"));
     std::fs::create_dir_all(place.path("tmp")).unwrap();
@@ -95,7 +95,7 @@ fn a_database_that_syncs_is_clean_and_a_weaker_promise_is_named() {
     assert!(output.stdout.contains("its output is buffered"), "{output:?}");
 }
 
-/// A checker that ignores what the program had printed can't find a broken promise, which is said.
+/// A checker that ignores the program's output can't find a broken promise. The output says so.
 #[test]
 fn a_checker_that_ignores_promises_is_told() {
     let place = Place::new();
@@ -178,7 +178,8 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
     place.iodyno(words).fails(2, &["./nowhere can't be started"]);
 }
 
-/// A checker or set-up that can't be run is named before the program runs, or, if the program could have made it, after.
+/// A checker or set-up command that can't run is reported before the program runs; if the program could have created
+/// it, afterwards.
 #[test]
 fn a_checker_that_does_not_exist_is_named() {
     let place = Place::new();
@@ -235,7 +236,7 @@ fn a_program_that_repeats_a_failed_sync_loses_data() {
     }
 }
 
-/// A disk image that nbdkit exports is a raw device: a flush of its client keeps the order of two writes.
+/// A disk image that nbdkit exports is a raw device: a flush by its client keeps the order of two writes.
 #[test]
 fn a_client_of_nbd_is_tested_on_a_raw_device() {
     let place = Place::new();
@@ -268,7 +269,7 @@ fn a_client_of_nbd_is_tested_on_a_raw_device() {
 const IN_ORDER: &str = "a=$(head -c 1 disk | tr -d '\\0'); b=$(tail -c +8193 disk | head -c 1 | tr -d '\\0'); \
                         test \"$b\" != B || test \"$a\" = A";
 
-/// Explores the log of two writes, of which the second may not survive without the first.
+/// Explores the log of two writes, the second of which must not survive without the first.
 fn explore_log(place: &Place, code: i32) {
     let output = crashtest(place, "--json --rules worst --from log", IN_ORDER, "");
     output.exits(code);
@@ -276,8 +277,8 @@ fn explore_log(place: &Place, code: i32) {
     assert_eq!((&json["recorded"]["changes"], &json["complete"]), (&2.into(), &true.into()));
 }
 
-/// Explores what devices keep of the log: a protected buffer keeps acknowledged writes in their order, flushed or not. An
-/// array and volatile memory are refused.
+/// Explores what emulated devices keep of the log. A protected buffer keeps acknowledged writes in their order, flushed
+/// or not. An array and volatile memory are refused.
 fn on_devices(place: &Place, is_flushed: bool) {
     for (device, check, code) in [
         ("exflash-400g", IN_ORDER, 0),
@@ -362,7 +363,8 @@ fn a_log_of_a_block_device_is_explored() {
     crashtest(&place, "--from log", "true", "").fails(2, &["block device", "--rules worst"]);
 }
 
-/// Each published message is printed once it is persisted; a state must replay them in order and without a gap.
+/// Each published message is printed once it is persisted. In every state, replay must return the messages in order and
+/// without a gap.
 #[test]
 fn the_message_log_keeps_what_it_acknowledged() {
     let place = Place::new();

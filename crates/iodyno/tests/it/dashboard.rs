@@ -1,13 +1,13 @@
-//! The Grafana dashboard `dashboards/iodyno.json` shows metrics that iodyno exports, and all of them. The pages name
-//! those of runs, all of them, and no others.
+//! The Grafana dashboard `dashboards/iodyno.json` shows all metrics that iodyno exports, and no others. The
+//! documentation names all metrics of runs, and no others.
 
 use crate::place::Place;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// PromQL's words before a list of labels.
+/// Keywords of PromQL that precede a list of labels.
 const LISTS: [&str; 6] = ["by", "on", "group_left", "group_right", "without", "ignoring"];
-/// PromQL's words that may stand alone.
+/// Keywords and functions of PromQL that may stand alone.
 const WORDS: [&str; 6] = ["sum", "max", "min", "avg", "count", "bool"];
 
 /// Names of the metrics in a PromQL expression: identifiers that are neither functions, keywords, durations, labels nor
@@ -57,7 +57,7 @@ fn values<'a>(of: &'a Value, key: &str, found: &mut Vec<&'a str>) {
     }
 }
 
-/// A histogram has one name here; its samples have three.
+/// Name of a metric without the suffixes of a histogram's samples.
 fn family(name: &str) -> &str {
     ["_bucket", "_count", "_sum"]
         .iter()

@@ -12,8 +12,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Stdio;
 
-/// The first command of the README, word for word, on a file system of its own: without a target it
-/// measures a scratch file in the current folder, of a moderate size for the space.
+/// The first command of the README, word for word, on a separate file system. Without a target it measures a scratch
+/// file in the current folder, whose size suits the free space.
 #[test]
 #[ignore = "needs root and a tmpfs"]
 fn the_first_command_needs_no_target() {
@@ -149,7 +149,7 @@ fn partitions_holders_and_layers_are_refused() {
     assert!(std::fs::read(&image).unwrap() == before);
 }
 
-/// The system's disk is never written, whatever is confirmed. Only `check` is run here.
+/// The system's disk is never written, whatever `--destroy` names. Only `check` is run here.
 #[test]
 #[ignore = "needs root"]
 fn the_system_disk_can_t_be_confirmed() {
@@ -170,8 +170,8 @@ fn the_system_disk_can_t_be_confirmed() {
     assert_eq!(document["writable"], false);
 }
 
-/// A file that does not fit is refused before it is created, and leaves nothing when the space runs
-/// out during its layout.
+/// A file that does not fit is refused before it is created. If the space runs out while a file is laid out, the file
+/// is removed.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_full_file_system() {
@@ -208,7 +208,7 @@ fn a_full_file_system() {
     }
 }
 
-/// The space below a thin device runs out in the middle of a run.
+/// A thin device whose pool runs out of space in the middle of a run.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_device_that_runs_out_of_space() {
@@ -227,7 +227,7 @@ fn a_device_that_runs_out_of_space() {
     }
 }
 
-/// The medium below the second half is gone.
+/// A device whose second half fails, because its backing file was truncated.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_device_with_a_bad_half() {
@@ -260,8 +260,8 @@ fn a_device_with_a_bad_half() {
     assert_eq!(cells(&place.document(&words))[0]["read"]["errors"], 0);
 }
 
-/// The device disappears during the measurement: here its file system is shut down, after which the
-/// kernel answers everything with EIO.
+/// A device that disappears during the measurement. Here its file system is shut down, after which the kernel answers
+/// everything with EIO.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_device_that_goes_away() {
@@ -298,7 +298,7 @@ fn a_device_that_goes_away() {
     }
 }
 
-/// A log has one server, also where a loop device is attached to it later.
+/// A log can have only one server, even if a loop device is attached to its file later.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_log_has_one_server_by_any_name() {

@@ -7,14 +7,14 @@ use std::process::Command;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// Serializes tests: `losetup --find` opens every loop device on its way.
+/// Lock that allows one test at a time, because `losetup --find` opens every loop device.
 pub(crate) fn alone() -> File {
     let lock = File::open(std::env::current_exe().unwrap()).unwrap();
     lock.lock().unwrap();
     lock
 }
 
-/// Runs a system tool, which must succeed; gives its output.
+/// Runs a system tool, which must succeed. Returns its output.
 pub(crate) fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program)
         .args(args)
@@ -26,9 +26,9 @@ pub(crate) fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A loop device.
+/// A loop device, detached when dropped.
 pub(crate) struct Loop {
-    /// Its node, such as `/dev/loop0`.
+    /// Path of the device node, such as `/dev/loop0`.
     pub(crate) node: String,
 }
 
@@ -38,7 +38,7 @@ impl Loop {
         Self { node: run("losetup", &args) }
     }
 
-    /// Its kernel name, such as `loop0`.
+    /// Name in the kernel, such as `loop0`.
     pub(crate) fn name(&self) -> &str {
         self.node.strip_prefix("/dev/").unwrap()
     }
@@ -50,7 +50,7 @@ impl Drop for Loop {
     }
 }
 
-/// A mount.
+/// A mount, unmounted when dropped.
 pub(crate) struct Mount(pub(crate) PathBuf);
 
 impl Mount {
@@ -62,7 +62,7 @@ impl Mount {
 }
 
 impl Drop for Mount {
-    /// The kernel removes an io_uring a moment after its process has ended, and until then the ring
+    /// Retries, because the kernel removes an io_uring a moment after its process has ended, and until then the ring
     /// keeps its files open.
     fn drop(&mut self) {
         let unmounted = || Command::new("umount").arg(&self.0).output().unwrap().status.success();

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
-/// A child process that ends with the test.
+/// A child process, ended when dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -19,7 +19,7 @@ impl Drop for Ended {
     }
 }
 
-/// A control group of version 1 with limits on the disk under a file; None where this kernel has none.
+/// A control group of version 1 with I/O limits for the disk that holds a file.
 struct Limited {
     group: PathBuf,
     disk: String,
@@ -39,13 +39,13 @@ impl Limited {
         limited.set(0).then_some(limited)
     }
 
-    /// Reads a second; 0 for no limit.
+    /// Limits the reads per second; 0: no limit.
     fn set(&self, reads_per_s: u64) -> bool {
         let file = self.group.join("blkio.throttle.read_iops_device");
         fs::write(file, format!("{} {reads_per_s}", self.disk)).is_ok()
     }
 
-    /// The program with these words in the group.
+    /// Runs the program with these arguments in the group.
     fn run(&self, place: &Place, words: &str) -> Value {
         let mut command = Command::new("sh");
         let own = place.command(words);
@@ -81,7 +81,7 @@ fn text<'a>(cell: &'a Value, code: &str) -> &'a str {
     found.map_or("", |verdict| verdict["text"].as_str().unwrap())
 }
 
-/// A limit of a control group, and a stall of a second by one.
+/// A control group limits the rate, and then stalls the I/O for a second.
 #[test]
 #[ignore = "needs root and control groups of version 1"]
 fn limits_and_stalls_of_a_control_group() {
@@ -122,7 +122,7 @@ fn limits_and_stalls_of_a_control_group() {
     assert!(found.iter().map(length).sum::<f64>() > 0.5, "{found:?}");
 }
 
-/// Two programs that compute on the only processor that the worker may use.
+/// A worker that shares the only processor that it may use with two busy programs.
 #[test]
 fn a_worker_without_a_processor() {
     let place = Place::new();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const DEVICE: &str = "model:exflash-400g";
 
-/// The figures of a cell, without the cost of simulating it.
+/// The figures of a cell, without the time that its simulation took.
 fn figures(cell: &Value) -> Value {
     let mut cell = cell.clone();
     cell["facts"].as_object_mut().unwrap().remove("simulated");
@@ -68,8 +68,8 @@ fn a_group_runs_is_kept_and_shown_again() {
     assert!(place.names().is_empty());
 }
 
-/// A window that uses up burst credits has a warning, whether it is long or short, or a cell of a sweep; one below the
-/// base rate, or on a volume without credits, has not.
+/// A window that uses up burst credits has a warning, whether it is long, short, or of a sweep. A window below the base
+/// rate, or on a volume without credits, has none.
 #[test]
 fn a_burst_is_not_the_long_run_rate() {
     let place = Place::new();
@@ -99,8 +99,8 @@ fn a_burst_is_not_the_long_run_rate() {
     assert!(!codes(&cells(&document)[0]).contains(&"TRANSIENT"), "{document}");
 }
 
-/// The options of a cloud volume decide its limits, stay in its name, and are refused with the allowed range. Those of each
-/// volume stand in a system's file, with the limits that the volumes share.
+/// The options of a cloud volume determine its limits, are kept in its name, and are refused with the permitted range
+/// if they are outside it. In a system's file each volume has its own options, and the volumes share limits.
 #[test]
 fn the_name_chooses_a_volume() {
     let place = Place::new();

@@ -7,7 +7,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().unwrap_or_else(|| panic!("{key}: {value}"))
 }
 
-/// The document of one workload on one device.
+/// Document of `explain` for one workload on one device.
 fn cell(place: &Place, words: &str) -> Value {
     let document = place.iodyno(&format!("explain {words} --json")).succeeds().json();
     assert_eq!(document["schema"], 1);
@@ -46,7 +46,8 @@ fn the_time_of_an_io_adds_up() {
     }
 }
 
-/// Behind adapters: a small write to RAID 5 reads the rest of its stripe or what it replaces, and writes two members.
+/// Arrays behind adapters: a small write to RAID 5 reads the rest of its stripe or the data that it replaces, and
+/// writes to two members.
 #[test]
 fn the_parts_below_a_volume_have_their_own_accounts() {
     let place = Place::new();
@@ -71,7 +72,7 @@ fn the_parts_below_a_volume_have_their_own_accounts() {
     assert!(device_reads.1 < reads.1 && device_reads.1 + device_writes.1 < writes.1, "{cell}");
 }
 
-/// The flags give what a file with these values gives, for each member of a group too.
+/// Flags have the same effect as a file with these values, also for each member of a group.
 #[test]
 fn flags_replace_the_values_of_a_workload() {
     let place = Place::new();
@@ -175,7 +176,7 @@ fn a_device_is_described_by_its_parameters() {
     }
 }
 
-/// What a power cut leaves of writes, where the file says so.
+/// `explain` describes the blocks that a power cut keeps, if the device's file states them.
 #[test]
 fn the_blocks_of_a_power_cut_are_described() {
     let place = Place::new();
@@ -220,7 +221,8 @@ fn a_volume_is_described_by_its_rules() {
     assert!(of("iops_limit.credits").is_none() && of("volume.read").unwrap()["rule"].is_null());
 }
 
-/// A user's own file, several in a server, ASCII, and names that are no device.
+/// Targets of `explain`: a user's own file, several devices in a server, and names that are refused. The output is
+/// ASCII in the locale C.
 #[test]
 fn names_are_those_of_run() {
     let place = Place::new();
@@ -245,7 +247,8 @@ fn names_are_those_of_run() {
     assert!(!place.notebook().exists(), "nothing is kept");
 }
 
-/// `explain`, `size` and `--with` read a workload's name as `run` does, and refuse what they can't take with its remedy.
+/// `explain`, `size` and `--with` read the name of a workload as `run` does. They refuse work that they don't support,
+/// with a remedy.
 #[test]
 fn workloads_are_named_as_for_run() {
     let place = Place::new();
@@ -285,8 +288,8 @@ fn workloads_are_named_as_for_run() {
     }
 }
 
-/// The predictions for a zoned device read one zone and write zone by zone, and a run that would read the gaps between
-/// zones is refused with the flag to use.
+/// The predictions for a zoned device read one zone and write zone by zone. A run that would read the gaps between
+/// zones is refused, with the flag to use.
 #[test]
 fn a_zoned_device_is_explained() {
     let place = Place::new();

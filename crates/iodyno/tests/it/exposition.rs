@@ -50,7 +50,8 @@ print(json.dumps(samples))
 ";
 
 impl Exposition {
-    /// Parses a text, which is OpenMetrics if it ends so. No sample occurs twice, and each exemplar is in its bucket.
+    /// Parses a text of metrics; it is OpenMetrics if it ends with `# EOF`. Asserts that no sample occurs twice, and
+    /// that each exemplar lies in its bucket.
     pub(crate) fn parse(place: &Place, text: &str) -> Self {
         place.write("exposition", text);
         let parsed = judge(place, "python3", &["-c", PARSER]);
@@ -89,7 +90,8 @@ impl Exposition {
         sample
     }
 
-    /// Whether both have the same names and labels. The older format has no exemplars.
+    /// Whether both have samples with the same names and labels. Exemplars are not compared, because the older format
+    /// has none.
     pub(crate) fn has_samples_of(&self, other: &Self) -> bool {
         let keys = |of: &Self| -> Vec<(String, Labels)> {
             of.samples.iter().map(|s| (s.name.clone(), s.labels.clone())).collect()
@@ -98,7 +100,7 @@ impl Exposition {
     }
 }
 
-/// An HTTP server's reply to these pieces of a request, each sent by itself; head and body.
+/// Sends a request to an HTTP server in these pieces, with a pause after each. Returns head and body of the reply.
 pub(crate) fn asked(address: &str, pieces: &[&str]) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -115,7 +117,7 @@ pub(crate) fn asked(address: &str, pieces: &[&str]) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// Scrapes an address: in OpenMetrics, or with a header that does not name it.
+/// Scrapes an address. `is_open`: the request asks for OpenMetrics; otherwise it names no format.
 pub(crate) fn scraped(place: &Place, address: &str, is_open: bool) -> Exposition {
     let accept = if is_open { ACCEPT_OPEN } else { "accept: */*\r\n" };
     let request = ["GET /metrics HTTP/1.1\r\nHost: here\r\n", accept, "\r\n"];

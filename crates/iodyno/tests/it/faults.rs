@@ -25,7 +25,7 @@ pub(crate) fn assert_failures(cell: &Value, kind: &str, error: &str, least: u64)
     assert!(!codes(cell).contains(&"LITTLES_LAW_BROKEN"), "{cell}");
 }
 
-/// A run that too many failures stopped.
+/// Asserts that a run was stopped by too many failures. Returns its document.
 #[track_caller]
 pub(crate) fn assert_stopped(place: &Place, output: &RunOutput) -> Value {
     let document = output.exits(4).json();
@@ -37,7 +37,7 @@ pub(crate) fn assert_stopped(place: &Place, output: &RunOutput) -> Value {
     document
 }
 
-/// The kinds of failure are reported, in text too.
+/// A full target: the kinds of failures are reported, in the text too.
 #[test]
 fn a_target_that_is_full() {
     let place = Place::new();
@@ -59,7 +59,7 @@ fn a_target_that_is_full() {
     }
 }
 
-/// A failure in the ramp counts too: the run stops as soon, and reports as much about it.
+/// Failures in the ramp count too: the run stops as early, and reports as much about them.
 #[test]
 fn failures_in_the_ramp_are_reported_too() {
     let place = Place::new();
@@ -94,7 +94,7 @@ fn a_file_that_is_truncated_under_the_run() {
     }
 }
 
-/// With several targets each has its own failures, and the sum has all.
+/// With several targets, each counts its own failures, and the merged cell counts all.
 #[test]
 fn one_bad_target_of_several() {
     let place = Place::new();

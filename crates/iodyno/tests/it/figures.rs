@@ -15,13 +15,13 @@ use serde_json::Value;
 const DEVICE: &str = "model:exflash-400g";
 const PERCENTILES: [&str; 5] = ["p50", "p99", "p99_9", "p99_99", "p99_999"];
 
-/// The report on the latest run, as drawn.
+/// Page of the latest run.
 fn drawn(place: &Place) -> Document {
     let run = Notebook::open(&place.notebook()).unwrap().load("last").unwrap();
     page::document(&run, &Options::default())
 }
 
-/// The plot of this name.
+/// The plot with this id.
 fn plot<'a>(document: &'a Document, id: &str) -> &'a Plot {
     let blocks = document.sections.iter().flat_map(|s| &s.blocks);
     let figures = || {
@@ -47,7 +47,7 @@ fn points<'a>(plot: &'a Plot, panel: usize, name: &str) -> &'a [Point] {
     &series.points
 }
 
-/// Equal up to rounding; two gaps are equal.
+/// Asserts that a drawn value equals the measured one up to rounding. A gap equals a gap.
 #[track_caller]
 fn assert_near(drawn: f64, measured: f64, what: &str) {
     let is_same = (drawn.is_nan() && measured.is_nan())
@@ -55,7 +55,7 @@ fn assert_near(drawn: f64, measured: f64, what: &str) {
     assert!(is_same, "{what}: {drawn} is drawn, {measured} was measured");
 }
 
-/// A number, or a gap.
+/// The value as a number; NaN (a gap) if it is null.
 fn or_gap(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
@@ -217,7 +217,7 @@ fn load_curves_and_operating_points_are_drawn_at_measured_values() {
     }
 }
 
-/// Throughput relative to the smallest number, whichever that is, and the efficiency of each.
+/// Scaling is drawn relative to the smallest number of targets, whichever that is, with the efficiency at each number.
 #[test]
 fn scaling_is_normalised_to_the_smallest_number() {
     let place = Place::new();
@@ -251,7 +251,7 @@ fn scaling_is_normalised_to_the_smallest_number() {
     }
 }
 
-/// As [`plot`], of the report on the latest run.
+/// Like [`plot`], for the page of the latest run.
 fn plot_of(place: &Place, id: &str) -> Plot {
     plot(&drawn(place), id).clone()
 }
@@ -468,7 +468,7 @@ fn the_phases_of_an_emulated_io_are_its_time() {
     }
 }
 
-/// For a real target submission and reaping are shown beside the rest, by the stamps of the cells.
+/// For a real target, submission and reaping are drawn separately, by the timestamps of the cells.
 #[test]
 fn the_time_of_a_real_io_is_divided_by_its_stamps() {
     let place = Place::new();
@@ -521,7 +521,7 @@ fn series_of_one_unit_share_their_axes() {
     }
 }
 
-/// The values that these panels require of the study of the tests of studies.
+/// Panels that these tests add to the study used in `study.rs`.
 const PANELS: &str = r#"[[panels]]
 figure = "Figure 1"
 title = "depth"
@@ -558,8 +558,8 @@ fn rows_of_page(page: &str, id: &str) -> Vec<(String, f64, f64)> {
     rows.collect()
 }
 
-/// A measured run over a study: its own values where the study has its depth, its block size and
-/// its number of targets; nothing elsewhere.
+/// A measured run over a study: its values are drawn where the study has the same depth, block size and number of
+/// targets, and nowhere else.
 #[test]
 fn a_measured_run_is_overlaid_on_a_study_at_its_own_coordinates() {
     let place = Place::new();

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Reads, writes and flushes, as both programs run it.
+/// Job with reads, writes and flushes, which both programs run.
 const JOB: &str = "[global]
 ioengine=psync
 filename=data
@@ -25,7 +25,7 @@ bs=4k
 fsync=20
 ";
 
-/// Runs a program in the place's folder; its standard output.
+/// Runs a program in the place's folder, and returns its standard output.
 #[track_caller]
 fn output(place: &Place, program: &str, words: &str) -> String {
     let mut command = Command::new(program);
@@ -36,7 +36,7 @@ fn output(place: &Place, program: &str, words: &str) -> String {
     String::from_utf8(run.stdout).unwrap()
 }
 
-/// A place with a run of the job by iodyno, and fio's own output of the same job.
+/// Runs the job with iodyno and with fio. Returns the place with iodyno's run, and fio's output.
 fn both(format: &str) -> (Place, String) {
     let place = Place::new();
     place.write("mix.fio", JOB);
@@ -51,7 +51,7 @@ fn export(place: &Place, words: &str) -> String {
     exported.stdout
 }
 
-/// The type of each value, by its path. Bins and options differ from run to run.
+/// Collects the type of each value, by its path. Bins and options are left out, because they differ from run to run.
 fn types(value: &Value, at: &str, found: &mut BTreeMap<String, &'static str>) {
     let kind = match value {
         Value::Object(map) => {
@@ -77,8 +77,8 @@ fn types(value: &Value, at: &str, found: &mut BTreeMap<String, &'static str>) {
     }
 }
 
-/// Each key of fio's JSON is in ours with the same type, and its value in the same unit: each follows from others
-/// in the same way here and there. Beside them are those of later fio versions, and ours.
+/// Each key of fio's JSON occurs in the export, with the same type, in the same unit, and derived from other values in
+/// the same way. The export also has keys of later versions of fio, and keys of iodyno.
 #[test]
 fn json_is_like_that_of_fio() {
     let (place, theirs) = both("json+");
@@ -157,7 +157,7 @@ fn has_the_units_of_fio(job: &Value) {
     assert!((99.0..110.0).contains(&sums[3]), "{sums:?}");
 }
 
-/// The shape of each field of a terse line; those behind the last are of disks.
+/// The kind of each field of a terse line. Fields after the 121st are of disks.
 fn shapes(line: &str) -> Vec<&'static str> {
     let shape = |field: &str| match field.strip_suffix('%') {
         Some(rest) if rest.contains('.') => "percent",
@@ -183,7 +183,7 @@ fn terse_is_like_that_of_fio() {
     }
 }
 
-/// fio's own script makes the same of ours as we do: its CSV has each bin of the histogram.
+/// fio's own script reads the export: its CSV has each bin of the histogram.
 #[test]
 fn fio_jsonplus_clat2csv_reads_json_plus() {
     let (place, _) = both("json+");
@@ -212,7 +212,7 @@ fn fio_jsonplus_clat2csv_reads_json_plus() {
     }
 }
 
-/// fio's own script averages ours as we do.
+/// fio's own script computes the same averages from the exported logs as iodyno.
 #[test]
 fn fio2gnuplot_reads_the_logs() {
     let (place, _) = both("terse");
@@ -263,7 +263,7 @@ fn what_options_lack_is_listed() {
     assert_eq!((&options["sync"], &options["ramp_time"]), (&"dsync".into(), &"20ms".into()));
 }
 
-/// Jobs of a file at once: each has its own options, rates of each kind among them, and files of its own names.
+/// Simultaneous jobs of a file each have their own options, including rates by kind, and their own file names.
 #[test]
 fn jobs_at_once_have_their_own_options() {
     let place = Place::new();
@@ -288,7 +288,7 @@ fn jobs_at_once_have_their_own_options() {
     assert_eq!(names(&place.path("out")), expected);
 }
 
-/// A job that a steady state ends, and one that goes on to its time.
+/// A job that its steady state ends, and one that runs until its time is over.
 const STEADY: &str = "[global]
 ioengine=null
 rw=randrw
@@ -306,7 +306,8 @@ new_group
 ss=bw_slope:0.0000001%
 ";
 
-/// Its `steadystate` says the same in fio's words: one value a second, and what follows from them by fio's formulas.
+/// Asserts that the job's `steadystate` is as in fio: one value per second, and the values that follow by fio's
+/// formulas.
 fn has_the_steady_state_of_fio(job: &Value, limit: &str, is_attained: u64) {
     let steady = &job["steadystate"];
     assert_eq!((&steady["ss"], &steady["attained"]), (&limit.into(), &is_attained.into()), "{job}");
@@ -364,7 +365,8 @@ fn steadystate_is_like_that_of_fio() {
     }
 }
 
-/// Rounds of a method: in the job of the tracked point's last round, with a value of each round of the window.
+/// Rounds of a method: the job of the tracked point in the last round has a `steadystate`, with one value per round of
+/// the window.
 #[test]
 fn rounds_have_a_steadystate() {
     let place = Place::new();
@@ -391,7 +393,7 @@ fn rounds_have_a_steadystate() {
     assert!((0.0..20.0).contains(&range), "{range}");
 }
 
-/// Forms that are files need a folder, others take none; each job of a sweep is a file of its own.
+/// `fio-logs` requires `-o`, and flags of one format are refused for others. Each job of a sweep is a separate file.
 #[test]
 fn files_are_written_into_a_folder() {
     let place = Place::new();

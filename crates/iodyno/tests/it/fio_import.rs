@@ -49,7 +49,7 @@ fn is_near(a: f64, b: f64, share: f64, what: &str) {
     assert!((a - b).abs() <= share * b + 1.0, "{what}: {a}, but fio has {b}");
 }
 
-/// Figures of a cell are those of fio's jobs with that name.
+/// Compares the figures of a cell with those of fio's jobs of the same name.
 fn compare(cell: &Value, jobs: &[Value], mean_share: f64) {
     for kind in ["read", "write"] {
         let of: Vec<&Value> = jobs.iter().map(|job| &job[kind]).collect();
@@ -82,7 +82,7 @@ fn compare(cell: &Value, jobs: &[Value], mean_share: f64) {
     assert_eq!(whole(&cell["flush"]["ops"]), syncs);
 }
 
-/// `mean_share`: how much means may differ, as a fraction.
+/// Compares all cells with fio's jobs. `mean_share`: permitted difference of means, as a fraction.
 fn compare_all(place: &Place, document: &Value, file: &str, mean_share: f64) {
     assert_valid(RUN_SCHEMA, document);
     let jobs = printed(place, file);
@@ -187,7 +187,8 @@ fn logs_of_fio_give_intervals() {
     assert!(!import.succeeds().stderr.contains("include submission"), "{}", import.stderr);
 }
 
-/// Jobs without `direct=1` went through the page cache, of which the import warns; those with it, and the null engine, did not.
+/// For jobs without `direct=1`, which used the page cache, the import warns; for other jobs and for the null engine it
+/// does not.
 #[test]
 fn buffered_jobs_of_fio_have_the_warning() {
     let place = Place::new();
@@ -210,7 +211,7 @@ fn buffered_jobs_of_fio_have_the_warning() {
     assert_eq!(found, [true, false], "{document}");
 }
 
-/// A disk that fails one read of twenty: with `continue_on_error` fio goes on, and without it ends.
+/// On a disk that fails one read in twenty, fio continues with `continue_on_error`, and ends without it.
 #[test]
 fn operations_that_failed_in_fio_are_counted_apart() {
     let place = Place::new();

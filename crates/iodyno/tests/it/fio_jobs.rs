@@ -54,7 +54,8 @@ fn engine_and_page_cache_are_the_jobs() {
     output.exits(2).says(&["different values of direct", "?direct="]);
 }
 
-/// Bytes of a file in the page cache; None where nothing counts them (util-linux), or where a file is nowhere else (tmpfs).
+/// Number of bytes of a file in the page cache. None if no tool counts them (util-linux), or if the file exists only
+/// there (tmpfs).
 fn cached_bytes(path: &Path) -> Option<u64> {
     let output = |program: &str, words: &[&str]| {
         let run = Command::new(program).args(words).arg(path).output().ok()?;
@@ -65,7 +66,7 @@ fn cached_bytes(path: &Path) -> Option<u64> {
     output("fincore", &words)?.trim().parse().ok().filter(|_| !is_tmpfs)
 }
 
-/// A job through the page cache begins without its file there, as in fio, unless it says otherwise.
+/// Before a buffered job, its file is dropped from the page cache, as in fio, unless the job says otherwise.
 #[test]
 fn the_page_cache_is_dropped_before_a_job() {
     let place = Place::new();
@@ -86,7 +87,8 @@ fn the_page_cache_is_dropped_before_a_job() {
     }
 }
 
-/// Jobs at once begin after one another and end by their own limits, or with another one; in real and in virtual time.
+/// Simultaneous jobs start at different times, and end by their own limits or with another job; in real and in virtual
+/// time.
 #[test]
 fn jobs_at_once_have_limits_of_their_own() {
     let place = Place::new();
@@ -114,7 +116,7 @@ fn jobs_at_once_have_limits_of_their_own() {
     }
 }
 
-/// A steady rate ends a job, as fio's steadystate does; one that is not steady goes on to its time.
+/// A steady rate ends a job, as fio's `steadystate` does. A job whose rate is not steady runs until its time is over.
 #[test]
 fn a_steady_job_ends() {
     let place = Place::new();
@@ -135,7 +137,7 @@ fn a_steady_job_ends() {
     assert!((window_s("never.fio") - 60.0).abs() < 1e-6);
 }
 
-/// What iodyno's command line takes of fio's.
+/// Parts of fio's command line that iodyno's command line accepts.
 #[test]
 fn a_command_line_of_fio_runs() {
     let place = Place::new();
@@ -162,8 +164,8 @@ fn a_command_line_of_fio_runs() {
         .fails(2, &["command line of fio:1:14", "iodepth"]);
 }
 
-/// A sweep over a job keeps its engine and page cache, also where the workload is a line of another tool; of jobs at the
-/// same time it varies one.
+/// A sweep over a job keeps the job's engine and page cache mode, also if the workload is a command line of another
+/// tool. Of simultaneous jobs, it varies one.
 #[test]
 fn jobs_are_varied() {
     let place = Place::new();
@@ -191,8 +193,8 @@ fn jobs_are_varied() {
     assert_eq!(cells(&place.document(&words.replace("scratch:", "ram:"))).len(), 4);
 }
 
-/// The flushes of `end_fsync`: one of each file of each clone, behind all else and within the measured window, whatever
-/// ends the job; as many as fio issues.
+/// The flushes of `end_fsync`: one for each file of each clone, after all other operations and within the measured
+/// window, whatever ends the job. Their number equals fio's.
 #[test]
 fn flushes_at_the_end_are_measured() {
     let place = Place::new();
@@ -248,8 +250,8 @@ fn flushes_at_the_end_are_measured() {
     }
 }
 
-/// What a job verifies is read back behind it: as many blocks as by fio. Not what flags changed, and not where a target
-/// keeps no content.
+/// Blocks that a job verifies are read back after it, as many as by fio. They are not read back if flags changed the
+/// job, or if the target stores no content.
 #[test]
 fn verified_jobs_are_read_back() {
     let place = Place::new();
@@ -314,8 +316,8 @@ fn a_backlog_is_read_back_beside_the_size() {
     }
 }
 
-/// Jobs that verify run at the same time on ranges of their own, or where none writes; what one writes and the other verifies
-/// is refused.
+/// Jobs that verify can run at the same time on separate ranges, or if none of them writes. It is refused if one job
+/// writes data that another one verifies.
 #[test]
 fn verifying_jobs_run_side_by_side() {
     let place = Place::new();
@@ -341,7 +343,8 @@ fn verifying_jobs_run_side_by_side() {
         .says(&["overwrite content that the other verifies"]);
 }
 
-/// A rate with think time: pauses, and what fell due in them afterwards, as by fio; a rate in a flow leads the others.
+/// With a rate and a think time, operations that become due during the pause are issued afterwards, as by fio. In a
+/// flow, the job with a rate leads the others.
 #[test]
 fn rates_pause_and_flow() {
     let place = Place::new();
@@ -368,7 +371,7 @@ fn rates_pause_and_flow() {
     assert!((flow[1] as f64 / flow[0] as f64 - 8.0).abs() < 0.3, "{flow:?}");
 }
 
-/// Without a target the scratch file holds the files of all jobs.
+/// Without a target, the scratch file is large enough for the files of all jobs.
 #[test]
 fn a_scratch_file_is_as_large_as_the_jobs() {
     let place = Place::new();
@@ -378,7 +381,7 @@ fn a_scratch_file_is_as_large_as_the_jobs() {
     assert_eq!(document["run"]["targets"][0]["name"], "scratch:80MiB?direct=no");
 }
 
-/// Example files whose jobs iodyno refuses, with what it says; those whose engine it lacks are not in the list.
+/// Example files whose jobs iodyno refuses, each with the error message. Files for unsupported engines are not listed.
 const REFUSED_EXAMPLES: &[(&str, &str)] = &[
     ("cmdprio-bssplit.fio", "`cmdprio_bssplit`"),
     ("cmdprio-percentage.fio", "`cmdprio_percentage`"),
@@ -386,7 +389,7 @@ const REFUSED_EXAMPLES: &[(&str, &str)] = &[
     ("zbd-seq-read.fio", "does not support zoned devices"),
 ];
 
-/// Flags that example files need: what they say belongs to the run.
+/// Flags that example files need, because their options correspond to flags of `run`.
 const EXAMPLE_FLAGS: &[(&str, &str)] = &[
     ("enospc-pressure.fio", "--max-errors 5"),
     ("latency-profile.fio", "--find-rate p99<500ms"),
@@ -398,8 +401,8 @@ const EXAMPLE_FLAGS: &[(&str, &str)] = &[
     ("zbd-rand-write.fio", "--on null:8TiB"),
 ];
 
-/// Every example file of fio's distribution runs, or is refused with the option and its line; of those whose engine iodyno
-/// has at least 90 % run.
+/// Every example file of fio's distribution runs, or is refused with the option and its line. Of those for supported
+/// engines, at least 90 % run.
 #[test]
 fn examples_of_fio() {
     const ENGINES: &[&str] = &[

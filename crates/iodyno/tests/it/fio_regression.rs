@@ -8,25 +8,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::process::Command;
 
-/// What becomes of a job.
+/// Expected result of a job.
 enum Fate {
-    /// As many operations and bytes of each kind as by fio, by job.
+    /// The numbers of operations and bytes equal fio's, by job and kind of operation.
     Same,
-    /// As many reads and bytes; writes are drawn, within a twentieth.
+    /// The numbers of reads and their bytes equal fio's. Writes are drawn at random, and differ by less than a tenth.
     SameReads,
-    /// As many operations and bytes of all kinds together.
+    /// The numbers of operations and bytes equal fio's, summed over reads and writes.
     SameInAll,
-    /// Reads and writes by job: what fio's own test expects, where fio 3.33 differs or hangs; or a difference in `docs/fio.md`.
+    /// Numbers of reads and writes, by job. They are those that fio's own test expects, because fio 3.33 differs or
+    /// hangs, or they differ for a reason in `docs/fio.md`.
     Counts(&'static [(&'static str, u64, u64)]),
-    /// Ends without an error; how far it gets is a matter of time.
+    /// The job ends without an error. Its number of operations depends on time.
     Runs,
-    /// The option and the remedy.
+    /// iodyno refuses the job. The error has the option and the remedy.
     Refused(&'static [&'static str]),
 }
 
 use Fate::{Counts, Refused, Runs, Same, SameInAll, SameReads};
 
-/// A job, its lines separated by blanks, and where iodyno runs it; files that a later job finds again are named.
+/// Number of the test, job with its lines separated by blanks, flags of iodyno, and expected result. A file that a
+/// later job needs has a name.
 type Job = (u32, &'static str, &'static str, Fate);
 
 const SCRATCH: &str = "--on scratch:";
@@ -109,13 +111,13 @@ const JOBS: &[Job] = &[
 /// Operations and bytes of reads and of writes.
 type Moved = [(u64, u64); 2];
 
-/// A place with a job file of that number, and the words that run it.
+/// Writes a job file, and returns the arguments that run it.
 fn written(place: &Place, text: &str, target: &str) -> String {
     place.write("it.fio", text.replace(' ', "\n") + "\n");
     format!("run it.fio {target}")
 }
 
-/// What iodyno's cells moved, by job; what reads a job's writes back counts as the job's.
+/// Operations and bytes of iodyno's cells, by job. The cell that verifies a job's writes counts towards the job.
 fn ours(document: &Value) -> BTreeMap<String, Moved> {
     let mut all = BTreeMap::new();
     for cell in cells(document) {
@@ -129,7 +131,7 @@ fn ours(document: &Value) -> BTreeMap<String, Moved> {
     all
 }
 
-/// What fio moves, in a folder of its own for each number; None without fio.
+/// Operations and bytes of fio, by job, in a separate folder for each number; None without fio.
 fn theirs(place: &Place, number: u32) -> Option<BTreeMap<String, Moved>> {
     let folder = place.path(&format!("fio-{number}"));
     std::fs::create_dir_all(&folder).unwrap();
@@ -152,7 +154,7 @@ fn theirs(place: &Place, number: u32) -> Option<BTreeMap<String, Moved>> {
     Some(document["jobs"].as_array().unwrap().iter().map(of).collect())
 }
 
-/// Every number has a fate, and each job has its own.
+/// Every number has an expected result, and each job has its own.
 #[test]
 fn regression_jobs_of_fio() {
     let numbers: BTreeSet<u32> = JOBS.iter().map(|job| job.0).collect();
@@ -216,7 +218,7 @@ fn recorded(place: &Place) -> Vec<(String, u64, u64)> {
     lines.filter(|words| words[0] == "o").map(of).collect()
 }
 
-/// In order, each block once, some more than once, within the file.
+/// Addresses: in order, each block once, some blocks more than once, and within the file.
 #[test]
 fn addresses_of_regression_jobs() {
     let place = Place::new();
@@ -280,7 +282,7 @@ fn figures_of_regression_jobs() {
     }
 }
 
-/// Remedies of what is refused work: a trace is recorded and replayed, and trims of any length take no memory.
+/// Remedies for refused jobs work: a trace is recorded and replayed, and trims of any length take no memory.
 #[test]
 fn remedies_of_regression_jobs() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Job files of fio whose jobs name devices or files of their own, on several targets; and flushes behind passes.
+//! Job files of fio whose jobs name devices or files, on several targets; and flushes after passes.
 
 use crate::place::{Place, cells};
 use serde_json::Value;
@@ -17,8 +17,8 @@ fn figures(document: &Value) -> Vec<(&str, &str, u64)> {
     cells(document).iter().map(figure).collect()
 }
 
-/// Jobs keep to the targets that they name, from their starts, whichever order --on has; each target has the bytes of its jobs
-/// alone.
+/// Jobs use only the targets that they name, from the start of each, whatever the order of --on. Each target has only
+/// the bytes of its jobs.
 #[test]
 fn jobs_keep_to_their_targets() {
     let place = Place::new();
@@ -49,7 +49,7 @@ fn jobs_keep_to_their_targets() {
     assert!(!document.to_string().contains("CORRUPT"), "{document}");
 }
 
-/// Targets that no job names get all jobs; one that some name must be named by each.
+/// If no job names a target, all jobs run on all targets. If some jobs name one, all must.
 #[test]
 fn jobs_without_a_target_of_theirs() {
     let place = Place::new();
@@ -74,7 +74,7 @@ fn jobs_without_a_target_of_theirs() {
     assert!(lint.succeeds().stdout.contains(words), "{}", lint.stdout);
 }
 
-/// fio flushes each file behind each pass, and with fsync_on_close twice but for the last.
+/// fio flushes each file after each pass; with `fsync_on_close` twice, except after the last pass.
 #[test]
 fn flushes_behind_passes() {
     let place = Place::new();

@@ -61,7 +61,7 @@ fn writes_of_an_emulated_volume_are_fitted() {
     }
 }
 
-/// A twin of another kind of device is marked in its file.
+/// The file of a twin that fits badly, because the device is of another kind, says so.
 #[test]
 fn a_twin_that_is_not_to_be_used_says_so() {
     let place = Place::new();
@@ -77,7 +77,7 @@ fn a_twin_that_is_not_to_be_used_says_so() {
     }
 }
 
-/// What can't be fitted is refused with the reason.
+/// Cells, devices and flags with which no fit is possible are refused with the reason.
 #[test]
 fn what_cannot_be_fitted_is_refused() {
     let place = Place::new();

@@ -138,7 +138,8 @@ fn settings_in_effect_are_kept() {
     );
 }
 
-/// Which operations are issued, where, and how durable: the shares are those that the flags ask for.
+/// Flags that change which operations are issued, at which addresses, and how durable they are. The shares are the
+/// requested ones.
 #[test]
 fn flags_of_the_operations() {
     let place = Place::new();
@@ -244,8 +245,8 @@ fn a_run_on_some_processors() {
     place.iodyno(&format!("{words} --numa 999")).fails(2, &["no NUMA node 999"]);
 }
 
-/// The heading of a result has what flags changed of the workload, a rate in the unit of its flag, and the workload of
-/// a run with a name of its own.
+/// The heading of a result has the changes that flags made to the workload, a rate in the unit of its flag, and the
+/// workload of a named run.
 #[test]
 fn the_heading_has_what_flags_changed() {
     let place = Place::new();

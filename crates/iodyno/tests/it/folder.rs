@@ -34,7 +34,7 @@ impl Folder {
         OpenOptions::new().read(true).write(true).open(self.path(name)).unwrap()
     }
 
-    /// Ends the server by a signal; the folder is empty then.
+    /// Ends the server by a signal. Afterwards the folder must be empty.
     fn end(mut self) {
         let server = self.server.take().unwrap();
         server.signal(libc::SIGTERM);
@@ -44,7 +44,7 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Otherwise a failing test leaves a mount.
+    /// Unmounts the folder; otherwise a failing test leaves a mount.
     fn drop(&mut self) {
         if self.server.take().is_some() {
             let _ = std::process::Command::new("umount").arg("-l").arg(self.path("")).output();
@@ -72,8 +72,8 @@ fn seek(file: &File, at: u64, whence: libc::c_int) -> Result<u64, Option<i32>> {
     }
 }
 
-/// A host whose power fails has no open files: their operations fail from then on, and no flush hides what was lost. A
-/// file that is opened anew is the device.
+/// A host whose power fails has no open files: operations on files opened before fail from then on, and no flush hides
+/// the loss. A file that is opened again works.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_power_cut_ends_open_files() {
@@ -97,7 +97,7 @@ fn a_power_cut_ends_open_files() {
     folder.end();
 }
 
-/// A mount of a server is not mounted over, and one that a killed server left is named with its remedy.
+/// A server does not mount over another server's mount. A mount left by a killed server is reported with the remedy.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn mounts_of_other_servers_are_recognised() {

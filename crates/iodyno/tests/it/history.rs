@@ -140,7 +140,7 @@ fn a_slower_device_is_a_shift() {
     assert!(output.stderr.contains("no finished run of sequential-read"), "{}", output.stderr);
 }
 
-/// Runs of unlike loads have no history together, and equal ones say which shift would have been found.
+/// Runs with different loads have no common history. For equal runs, the output says which shift would have been found.
 #[test]
 fn what_unlike_and_equal_runs_can_say() {
     let place = Place::new();

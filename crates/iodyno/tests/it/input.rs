@@ -6,7 +6,7 @@ use crate::place::{Place, SHORT};
 /// A valid file except for a test's change.
 const GOOD: &str = "schema = 1\nabout = \"a test\"\nblock = \"4KiB\"\ndepth = 4\n\n[mix]\nread = 70\nwrite = 30\n\n[all]\naddresses = \"uniform\"\n\n[limits]\nops = 100\n";
 
-/// The error shows the position: file, line and column, the line itself, and a caret below it.
+/// Asserts that the error shows the position: file, line and column, the line itself, and a caret below it.
 #[track_caller]
 fn is_drawn(place: &Place, text: &str, at: &str, words: &[&str]) {
     place.write("w.toml", text);
@@ -206,7 +206,7 @@ fn invalid_targets_are_refused() {
         .succeeds();
 }
 
-/// A run that could not be kept would be wasted: nothing is measured, created or destroyed.
+/// A run is refused if its results could not be stored: nothing is measured, created or destroyed.
 #[test]
 fn a_notebook_that_can_t_be_used_ends_the_run_before_it_begins() {
     let place = Place::new();

@@ -19,7 +19,7 @@ fn prepare(place: &Place) {
     place.write("long.toml", member("time = \"1h\""));
 }
 
-/// A run leaves out notes that an earlier one had, `show` has them all.
+/// Lines of a text without notes, because a run omits notes that an earlier run had, and `show` has them all.
 fn without_notes(text: &str) -> Vec<&str> {
     let mut in_note = false;
     let is_kept = |line: &&str| {
@@ -66,7 +66,7 @@ fn a_signal_in_the_second_cell_keeps_the_first() {
     assert!(list["runs"].as_array().unwrap().iter().all(|run| run["status"] == "interrupted"));
 }
 
-/// With several targets each is marked, and the sum is.
+/// With several targets, the cell of each is marked, and so is the merged cell.
 #[test]
 fn every_target_of_an_interrupted_cell_is_marked() {
     let place = Place::new();
@@ -82,7 +82,7 @@ fn every_target_of_an_interrupted_cell_is_marked() {
     }
 }
 
-/// Before the first cell there is nothing to keep, and nothing is left behind.
+/// A signal before the first cell leaves nothing behind.
 #[test]
 fn a_signal_while_a_file_is_laid_out_removes_it() {
     let place = Place::new();
@@ -205,7 +205,7 @@ fn runs(place: &Place) -> Vec<Value> {
     list["runs"].as_array().unwrap().clone()
 }
 
-/// Intervals of the second cell that the notebook holds of the run with this index; 0 before it.
+/// Number of intervals that the notebook holds of the second cell of the run with this index; 0 before the cell begins.
 fn intervals(place: &Place, index: usize) -> usize {
     let output = place.iodyno("ls --json");
     if output.code != Some(0) || output.json()["runs"].as_array().unwrap().len() <= index {

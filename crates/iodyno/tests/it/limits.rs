@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Limits the files that a process writes to `bytes`: writes beyond fail as on a full disk.
+/// Limits the size of files that a process may write to `bytes`: writes beyond fail, as on a full disk.
 fn limit_files(running: &Running, bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: sets a limit of our own child.
@@ -28,7 +28,8 @@ fn limit_files(running: &Running, bytes: u64) {
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A run of three cells whose notebook can't grow from the first on; `until` ends that state.
+/// Starts a run of three cells whose notebook can't grow after the first cell has begun. Calls `until`, and then waits
+/// for the end of the run.
 fn starved(place: &Place, words: &str, until: impl FnOnce(&mut Running)) -> RunOutput {
     let cell = "schema = 1\nblock = \"4KiB\"\n[mix]\nread = 1\n[limits]\ntime = \"1200ms\"\nramp = \"0s\"\n";
     place.write("cell.toml", cell);
@@ -94,8 +95,8 @@ fn a_disk_with_space_again_gets_all() {
     assert_eq!(document, place.iodyno("show last --json").succeeds().json());
 }
 
-/// A notebook that stored a run and can't read it back still has it: the run is shown from memory,
-/// and no second notebook is made.
+/// If the notebook has stored a run but can't read it back, the run is shown from memory, and no second notebook is
+/// created.
 #[test]
 fn a_run_that_cannot_be_read_back_is_kept() {
     for form in ["-q", "-q --json"] {
@@ -140,7 +141,7 @@ fn more_cells_than_the_notebook_reads_back_are_refused() {
     assert!(!place.notebook().exists(), "nothing was kept");
 }
 
-/// A full disk: the run is in a notebook among the temporary files.
+/// If the disk is full, the run is stored in a notebook in the folder for temporary files.
 #[test]
 #[ignore = "needs root and a tmpfs"]
 fn a_full_disk_leaves_the_run_elsewhere() {
@@ -171,7 +172,7 @@ fn a_full_disk_leaves_the_run_elsewhere() {
     assert_eq!(folder.permissions().mode() & 0o777, 0o700);
 }
 
-/// The result can't be printed: the exit code reports that, and the report is written nevertheless.
+/// If the result can't be printed, the exit code says so, and the report is still written.
 #[test]
 fn a_full_standard_output_is_reported() {
     let place = Place::new();
@@ -204,7 +205,8 @@ fn assert_hung(output: &RunOutput, in_flight: std::ops::RangeInclusive<u64>, stu
     assert_eq!(whole(&hung["stuck_workers"]), stuck, "{hung}");
 }
 
-/// An NBD server that hangs in mid-run: the run ends by its time, or by one signal, and is marked accordingly.
+/// An NBD server that hangs in the middle of a run: the run ends when its time is over, or at one signal, and is marked
+/// accordingly.
 #[test]
 fn a_server_that_hangs_ends_the_run() {
     let place = Place::new();
@@ -232,7 +234,7 @@ fn a_server_that_hangs_ends_the_run() {
     server.stop();
 }
 
-/// A file system that is frozen during a run: a hang of the kernel, in which workers of some engines stay.
+/// A file system that is frozen during a run: a hang in the kernel, from which workers of some engines don't return.
 #[test]
 #[ignore = "needs root, loop devices and ext4"]
 fn a_file_system_that_hangs_ends_the_run() {
@@ -261,7 +263,7 @@ fn a_file_system_that_hangs_ends_the_run() {
     }
 }
 
-/// Unfreezes a file system, also when a test fails.
+/// Unfreezes a file system when dropped, also when a test fails.
 struct Thaw(std::path::PathBuf);
 
 impl Drop for Thaw {
@@ -300,7 +302,7 @@ fn a_server_that_is_silent_from_the_start_is_reported() {
     server.stop();
 }
 
-/// Connects without waiting; None where the queue is full.
+/// Connects without waiting; None if the server's queue is full.
 fn socket_connect(path: &Path) -> Option<UnixStream> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let path = path.to_owned();

@@ -7,7 +7,7 @@ use crate::serve::{Served, URI};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A live cell's statements on its times, whatever they were. Gives the share that was late.
+/// Checks what a live cell states about late completions. Returns the fraction that was late.
 #[track_caller]
 fn late_share(cell: &Value) -> f64 {
     let evidence = &cell["evidence"];
@@ -34,7 +34,7 @@ fn late_share(cell: &Value) -> f64 {
     share
 }
 
-/// Bytes are kept, and verified; and the clock is this machine's.
+/// Live volumes store and verify content; their time is that of this machine's clock.
 #[test]
 fn live_writes_are_read_back() {
     let place = Place::new();
@@ -81,7 +81,7 @@ fn arrays_are_read_back() {
     }
 }
 
-/// No read is faster than the model has it, to the histogram's resolution.
+/// No read is faster than the model allows, within the histogram's resolution.
 #[test]
 fn no_live_time_is_shorter_than_the_model_s() {
     let place = Place::new();
@@ -99,7 +99,8 @@ fn no_live_time_is_shorter_than_the_model_s() {
     assert!(live >= 0.98 * model, "{live} {model}");
 }
 
-/// A wait of 119 µs spins: completions that a stop makes late count as late by the machine.
+/// During a wait of 119 µs the thread spins. Completions that are late because the process was stopped are counted as
+/// the machine's fault.
 #[test]
 fn a_preempted_core_is_reported() {
     let place = Place::new();
@@ -142,7 +143,7 @@ fn a_poller_on_a_preempted_core_is_reported() {
     served.stop();
 }
 
-/// A process that is stopped most of the time completes most I/Os of a disk late.
+/// If a process is stopped most of the time, most I/Os of its disk complete late.
 #[test]
 fn a_late_machine_is_reported() {
     let place = Place::new();
@@ -176,7 +177,7 @@ fn a_late_machine_is_reported() {
     );
 }
 
-/// A volume whose credits run out: its base rate from the right second on, in real time.
+/// A volume whose credits run out falls to its base rate in the expected second, in real time.
 #[test]
 fn a_live_volume_falls_to_its_base_rate() {
     let place = Place::new();

@@ -3,7 +3,7 @@
 use crate::place::{Place, cells, codes, number, whole};
 use serde_json::Value;
 
-/// The device has no say in how many messages go into a write: what is counted fits together.
+/// Counts of messages, chunks and writes are consistent, whatever the device.
 #[test]
 fn messages_chunks_and_writes_fit_together() {
     let place = Place::new();
@@ -36,7 +36,8 @@ fn messages_chunks_and_writes_fit_together() {
     }
 }
 
-/// More than a disk takes: publishers wait or drop, and the verdict says so. Spikes of a flash device have a cause.
+/// If the rate is higher than a disk sustains, publishers wait or drop messages, and the verdict says so. Latency
+/// spikes of a flash device have a named cause.
 #[test]
 fn a_rate_is_met_or_missed_and_spikes_have_causes() {
     let place = Place::new();
@@ -63,7 +64,8 @@ fn a_rate_is_met_or_missed_and_spikes_have_causes() {
     assert!(codes(cell).contains(&"RATE_MET"), "{:?}", codes(cell));
 }
 
-/// A controller that stops for 60 ms after each 4 MiB: its stalls are found as the cause, in virtual and in real time.
+/// A controller that stalls for 60 ms after each 4 MiB: the stalls are reported as the cause, in virtual and in real
+/// time.
 #[test]
 fn stalls_of_a_controller_are_a_cause() {
     let place = Place::new();
@@ -92,7 +94,8 @@ fn stalls_of_a_controller_are_a_cause() {
     }
 }
 
-/// Each level is a cell, and the text says what durability costs. A load that can't be is refused by its key.
+/// Each level of durability is a cell, and the text states the price of durability. An impossible load is refused with
+/// its key.
 #[test]
 fn the_price_of_durability_is_printed() {
     let place = Place::new();

@@ -25,7 +25,7 @@ fn waits_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Bodies that take a while to look at.
+/// Publishes messages whose bodies take time to filter.
 fn fill(place: &Place, topic: &str, count: usize) {
     let body = format!("{{\"a\": \"{}\"}}", "a".repeat(60_000));
     let mut publisher = publisher(place, "filler");
@@ -36,7 +36,8 @@ fn fill(place: &Place, topic: &str, count: usize) {
     publisher.finish().unwrap();
 }
 
-/// A read whose end is still to come does not outlast its client. One that sends no more gets its bookmark.
+/// A read up to a future message ends when its client disconnects. A client that only closes its sending side gets its
+/// bookmark.
 #[test]
 fn reads_to_the_future_end_with_their_clients() {
     let place = Place::new();
@@ -78,8 +79,8 @@ fn reads_to_the_future_end_with_their_clients() {
     server.stop();
 }
 
-/// Scans that match nothing, and filters that would take minutes, hold up neither what their own connection is owed, nor other
-/// clients, nor the server's end.
+/// Scans that match nothing, and filters that would take minutes, delay neither replies on the same connection, nor
+/// other clients, nor the server's shutdown.
 #[test]
 fn scans_leave_for_what_else_is_due() {
     let place = Place::new();
@@ -122,13 +123,13 @@ fn scans_leave_for_what_else_is_due() {
     server.stop();
 }
 
-/// The server's memory that is in use for clients, bytes.
+/// Memory that the server uses for clients, bytes.
 fn used_bytes(place: &Place) -> u64 {
     status(place)["memory_used_bytes"].as_u64().unwrap()
 }
 
-/// Received data, queued requests and parsed filters take memory of the clients' budget. Where a request waits for it, a
-/// client that holds some and reads nothing is ended.
+/// Received data, queued requests and parsed filters take memory of the clients' budget. While a request waits for
+/// memory, a client that holds some and reads nothing is disconnected.
 #[test]
 fn requests_share_a_budget_of_memory() {
     let place = Place::new();
@@ -164,7 +165,8 @@ fn requests_share_a_budget_of_memory() {
     server.stop();
 }
 
-/// A snapshot whose client does not read keeps what is overwritten up to a limit. Then it ends, and its client learns why.
+/// A snapshot whose client does not read keeps superseded values up to a limit. Then the snapshot ends, and its client
+/// gets an error.
 #[test]
 fn unread_snapshots_keep_values_up_to_a_limit() {
     let place = Place::new();
@@ -200,7 +202,8 @@ fn unread_snapshots_keep_values_up_to_a_limit() {
     server.stop();
 }
 
-/// Connections that show no token give way to others, and take no place of those that do.
+/// Connections that have not presented a token are closed for new ones, and don't count towards the limit of
+/// authenticated connections.
 #[test]
 fn silent_connections_lock_nobody_out() {
     let place = Place::new();

@@ -11,10 +11,10 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Frames of broken clients, by the number of a random stream.
+/// Number of streams of random frames that broken clients send.
 const LIES: u64 = 150;
 
-/// Publishes and reads a few messages: what a good client does while others misbehave.
+/// Publishes and reads a few messages, to show that an honest client is served while others misbehave.
 fn goes_on(place: &Place, name: &str) {
     let mut publisher = publisher(place, name);
     let from = connect(place).welcome().unwrap().next;
@@ -28,8 +28,8 @@ fn goes_on(place: &Place, name: &str) {
     assert_eq!(got.iter().map(|it| it.body[0]).collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
 }
 
-/// Subscribers that take nothing hold up neither publishers nor other subscribers; those that fall out of what the log keeps
-/// learn it, and from which message on.
+/// Subscribers that read nothing delay neither publishers nor other subscribers. A subscriber whose messages are no
+/// longer retained gets an error with the number of the oldest message.
 #[test]
 fn stalled_subscribers_hold_up_nobody() {
     let place = Place::new();
@@ -99,7 +99,7 @@ fn stalled_subscribers_hold_up_nobody() {
     }
 }
 
-/// Sends bytes on a new connection, and gives what the server says last: the code of its error, if it sends one.
+/// Sends bytes on a new connection. Returns the code of the error that the server sends last, if any.
 fn say(socket: &Path, bytes: &[u8]) -> Option<ErrorCode> {
     let mut connection: Connection<Stream> = Connection::begin(dial(socket).unwrap(), b"").unwrap();
     // The server may have closed before it has taken all.
@@ -238,7 +238,7 @@ fn clients_that_lie_lose_their_own_connection_alone() {
     place.iodyno("log check a.log").succeeds();
 }
 
-/// Publishers that send as fast as they can, and whole frames of nothing, let others have their turn.
+/// Publishers that send as fast as they can, and clients that send empty frames, do not keep others from being served.
 #[test]
 fn clients_that_flood_let_others_go_on() {
     let place = Place::new();
@@ -281,7 +281,8 @@ fn clients_that_flood_let_others_go_on() {
     place.iodyno("log check a.log").succeeds();
 }
 
-/// What takes nothing, or leaves a request unfinished, loses its connection at the limit; what is only silent keeps it.
+/// A client that does not read waiting data, or leaves a request incomplete, is disconnected at the time limit. A
+/// client that is only silent stays connected.
 #[test]
 fn clients_that_stall_are_disconnected() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! A message log's server that is killed at random moments while publishers and subscribers go on. Every persisted
+//! A message log's server that is killed at random moments while publishers and subscribers continue. Every persisted
 //! message exists exactly once and in order, nothing else exists, and the current values equal those of a rebuild.
 //!
 //! For more kills: `IODYNO_LOG_KILLS=1000 cargo test -p iodyno --test it log_kills::kills`. The last such run, on
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const PUBLISHERS: u64 = 3;
-/// Messages of a publisher between pauses.
+/// Number of messages that a publisher sends between two pauses.
 const BURST: u64 = 40;
 /// Topic of the last message of all.
 const LAST: &str = "last";
@@ -131,7 +131,7 @@ fn next(place: &Place) -> u64 {
     connect(place).welcome().unwrap().next
 }
 
-/// Subscribes by its bookmark, again after each break, up to the last message.
+/// Subscribes from its bookmark, and again after each broken connection, up to the last message.
 fn follow(place: &Place, has_failed: &AtomicBool) -> Vec<Got> {
     let mut all: Vec<Got> = Vec::new();
     while !has_failed.load(Ordering::Relaxed) {
@@ -156,7 +156,7 @@ fn follow(place: &Place, has_failed: &AtomicBool) -> Vec<Got> {
     all
 }
 
-/// A connection that was opened before is not the server's any more.
+/// A connection opened before the kill does not belong to the new server.
 #[test]
 fn a_killed_server_is_replaced_on_the_same_socket() {
     let place = Place::new();

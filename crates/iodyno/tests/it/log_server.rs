@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The Unix socket of each test's server, in the place's folder.
+/// Name of the Unix socket of each test's server, in the place's folder.
 const SOCKET: &str = "l.sock";
 
 /// A message or value that owns its bytes.
@@ -28,14 +28,14 @@ pub(crate) struct Got {
     pub(crate) body: Vec<u8>,
 }
 
-/// A server that runs. It is killed when it is dropped.
+/// A running server, killed when dropped.
 pub(crate) struct LogServer {
     running: Running,
     said: PathBuf,
 }
 
 impl LogServer {
-    /// `log serve` with these arguments, on the place's socket.
+    /// Starts `log serve` with these arguments, on the place's socket. Returns once the server is ready.
     pub(crate) fn start(place: &Place, words: &str) -> Self {
         let said = place.path("serve.txt");
         let mut command = place.command(&format!("log serve {words} --unix {SOCKET}"));
@@ -50,7 +50,7 @@ impl LogServer {
         server
     }
 
-    /// A log in a new file, served.
+    /// Creates a log in a new file with the flags `create`, and serves it with the flags `serve`.
     pub(crate) fn with_log(place: &Place, create: &str, serve: &str) -> Self {
         place.iodyno(&format!("log create a.log {create}")).succeeds();
         Self::start(place, &format!("a.log {serve}"))
@@ -73,7 +73,7 @@ impl LogServer {
         assert_eq!(output.signal, Some(libc::SIGKILL));
     }
 
-    /// Ends it in order.
+    /// Stops the server cleanly.
     pub(crate) fn stop(self) {
         self.running.signal(libc::SIGTERM);
         let said = self.said.clone();
@@ -85,7 +85,7 @@ impl LogServer {
         );
     }
 
-    /// Waits for it to end by itself. What it said.
+    /// Waits until the server ends by itself with this exit code. Returns its output.
     pub(crate) fn ends(self, code: i32) -> String {
         let said = self.said.clone();
         let output = self.running.finish();
@@ -115,7 +115,7 @@ pub(crate) fn connect(place: &Place) -> Connection<Stream> {
     Connection::begin(dial(&socket(place)).unwrap(), b"").unwrap()
 }
 
-/// A publisher that connects again for as long as a test lasts.
+/// A publisher that reconnects for as long as a test lasts.
 pub(crate) fn publisher(
     place: &Place,
     name: &str,
@@ -129,7 +129,8 @@ pub(crate) fn publisher(
     Publisher::open(move || dial(&socket), options).unwrap()
 }
 
-/// Takes the replies of a stream or a snapshot, up to its end or `count` messages. Gives its bookmark, too.
+/// Takes the replies of a stream or a snapshot, up to its end or `count` messages. Also returns the bookmark at the end
+/// of a stream.
 pub(crate) fn take(
     connection: &mut Connection<Stream>,
     count: usize,
@@ -159,21 +160,21 @@ pub(crate) fn take(
     Ok((all, None))
 }
 
-/// All messages from a start on that are persisted.
+/// All persisted messages from `start` on.
 pub(crate) fn replay(place: &Place, start: Start) -> Vec<Got> {
     let mut connection = connect(place);
     connection.read(start, End::Now, "", "").unwrap();
     take(&mut connection, usize::MAX).unwrap().0
 }
 
-/// The current values with their bookmark.
+/// The current values, with the bookmark of the snapshot.
 pub(crate) fn query(place: &Place) -> (u64, Vec<Got>) {
     let mut connection = connect(place);
     let next = connection.query("", "").unwrap();
     (next, take(&mut connection, usize::MAX).unwrap().0)
 }
 
-/// Values by topic and key, with the numbers of their messages, as messages make them.
+/// Current values that follow from messages: by topic and key, the number of the message and its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values(pub(crate) BTreeMap<(String, Vec<u8>), (u64, Vec<u8>)>);
 
@@ -196,7 +197,7 @@ impl Values {
     }
 }
 
-/// The server's error of a failed call.
+/// Code of the server's error. Panics if the call succeeded or failed otherwise.
 #[track_caller]
 pub(crate) fn code<T: core::fmt::Debug>(result: Result<T, ClientError>) -> ErrorCode {
     match result {

@@ -15,7 +15,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A small log: many segments.
+/// Flags for a small log with many segments.
 const SMALL: &str = "--size 4MiB --segment 64KiB --chunk 16KiB";
 
 #[test]
@@ -173,7 +173,8 @@ fn damage_is_named_and_served_only_on_demand() {
     place.iodyno("log check a.log").succeeds();
 }
 
-/// A server that ends, or has nothing to do, leaves a chunk that proves what is before it: damage of the last message is damage.
+/// A server that shuts down or is idle appends an end marker, by which damage of the last message is told from a torn
+/// tail.
 #[test]
 fn damage_of_the_last_message_is_named() {
     let place = Place::new();
@@ -202,7 +203,7 @@ fn damage_of_the_last_message_is_named() {
     }
 }
 
-/// A device, and an array whose reads bring their bytes with their completion.
+/// Emulated devices in real time: a single device, and an array, whose reads return their data at completion.
 #[test]
 fn emulated_devices_in_real_time_keep_a_log() {
     let place = Place::new();
@@ -283,7 +284,7 @@ fn a_log_is_replayed_without_its_server() {
     place.iodyno("log replay --on text").fails(2, &["there is no message log"]);
 }
 
-/// A snapshot and what follows its bookmark are the state at any later time, while publishers write.
+/// A snapshot plus the messages after its bookmark give the state at any later time, while publishers write.
 #[test]
 fn snapshots_and_streams_lose_and_double_nothing() {
     let place = Place::new();
@@ -324,7 +325,7 @@ fn snapshots_and_streams_lose_and_double_nothing() {
     });
 }
 
-/// Readers at many bookmarks, some of which follow the writer, see the same messages.
+/// Readers at many bookmarks, some of them close to the end, see the same messages.
 #[test]
 fn many_readers_at_different_bookmarks_read_while_it_is_written() {
     const MESSAGES: u64 = 6000;
@@ -401,7 +402,8 @@ fn a_full_log_refuses_messages_and_loses_none() {
     assert!(all.windows(2).all(|two| two[1].sequence == two[0].sequence + 1));
 }
 
-/// A publisher's name and sequence outlive the server, and what an earlier connection sent is not stored again.
+/// A publisher's name and sequence number outlive the server. Messages that an earlier connection sent are not stored
+/// again.
 #[test]
 fn publishers_keep_their_sequence() {
     let place = Place::new();
@@ -455,7 +457,7 @@ fn publishers_keep_their_sequence() {
     assert_eq!(bodies, [[1], [2], [3], [4], [5]]);
 }
 
-/// On an emulated device behind NBD: writes that fail stop the log, and what was persisted before is served, and there again
+/// On an emulated device behind NBD, failed writes stop the log. Messages persisted before are still served, and exist
 /// after a restart.
 #[test]
 fn a_target_that_fails_stops_the_log_and_loses_nothing() {
@@ -499,7 +501,7 @@ fn a_target_that_fails_stops_the_log_and_loses_nothing() {
     server.stop();
 }
 
-/// A publisher that may drop does not wait, and counts.
+/// A publisher that is allowed to drop messages does not wait, and counts the dropped ones.
 #[test]
 fn publishers_drop_only_where_they_may() {
     let place = Place::new();
@@ -593,7 +595,7 @@ fn tokens_and_tls_keep_others_out() {
     server.stop();
 }
 
-/// What the client in Python does: publishes while its server is killed, and reads what is there.
+/// Script for the Python client: publishes while its server is killed, and reads the persisted messages.
 const SCRIPT: &str = r#"
 import sys, time
 sys.path.insert(0, sys.argv[1])

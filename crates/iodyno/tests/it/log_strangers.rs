@@ -28,7 +28,8 @@ use std::time::{Duration, Instant};
 const TOKEN: &[u8] = b"correct horse battery staple";
 /// The server's `--memory`.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// What a connection has of its own, as `docs/message-log.md` says: half a MiB and three chunks of 64 KiB.
+/// Memory of a connection beyond the shared one, as documented in `docs/message-log.md`: half a MiB and three chunks of
+/// 64 KiB.
 const CONNECTION_BYTES: u64 = (512 + 3 * 64) << 10;
 /// Pause between honest messages.
 const PACE: Duration = Duration::from_millis(2);
@@ -42,7 +43,7 @@ fn setting(name: &str, default: u64) -> u64 {
 struct Latencies {
     acknowledged: Vec<u64>,
     received: Vec<u64>,
-    /// [`Test::without_a_server`].
+    /// Results of [`Test::without_a_server`], ns.
     bare: Vec<u64>,
 }
 
@@ -139,7 +140,7 @@ impl Test {
         Dial { connect, socket, tcp: self.tcp, token: TOKEN }
     }
 
-    /// Strangers, until `is_over`.
+    /// Misbehaves in each of the [`WAYS`] in turn, until `is_over`.
     fn misbehave(&self, number: u64, is_over: &AtomicBool, counts: &[AtomicU64]) {
         yield_to_others();
         let mut rng = stream(number, "stranger", 0);
@@ -158,7 +159,8 @@ impl Test {
         }
     }
 
-    /// Publishes over a Unix socket and reads over TLS until `is_over`. What was published has a sequence from `first` on.
+    /// Publishes over a Unix socket and reads over TLS until `is_over`. The messages have sequence numbers from `first`
+    /// on.
     fn behave(&self, first: &mut u64, is_over: &AtomicBool) -> Latencies {
         let mut latencies = Latencies::default();
         let began = Instant::now();
@@ -222,8 +224,8 @@ impl Test {
         latencies
     }
 
-    /// What the machine alone makes of it: one thread asks another over a socket to write and flush 4 KiB, at the pace of the
-    /// honest publisher, until `is_over`. How long each took, ns.
+    /// Measures the machine's share of the latencies: one thread asks another over a socket to write and flush 4 KiB,
+    /// at the pace of the honest publisher, until `is_over`. Returns the durations, ns.
     fn without_a_server(&self, is_over: &AtomicBool) -> Vec<u64> {
         let file = std::fs::File::create(self.place.path("bare")).unwrap();
         let (mut asks, mut serves) = UnixStream::pair().unwrap();
@@ -252,7 +254,7 @@ impl Test {
         })
     }
 
-    /// Values and messages for strangers to ask for.
+    /// Publishes values and messages that strangers can request.
     fn fill(&self) {
         let mut publisher = self.connect(true);
         publisher.request(&Request::OpenPublisher { name: "" }).unwrap();

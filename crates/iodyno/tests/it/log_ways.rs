@@ -11,19 +11,19 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How strangers connect.
+/// Addresses and token with which strangers connect.
 pub(crate) struct Dial<'a> {
-    /// Over a Unix socket, or over TLS.
+    /// Connects over a Unix socket if the argument is true, otherwise over TLS.
     pub(crate) connect: Box<dyn Fn(bool) -> io::Result<Stream> + 'a>,
     pub(crate) socket: PathBuf,
     pub(crate) tcp: SocketAddr,
     pub(crate) token: &'a [u8],
 }
 
-/// A way, over a Unix socket or not.
+/// A way to misbehave. The second argument: over a Unix socket, otherwise over TCP.
 pub(crate) type Way = fn(&Dial<'_>, bool, &mut Generator) -> io::Result<()>;
 
-/// All of them.
+/// All ways, each with a description.
 pub(crate) const WAYS: [(&str, Way); 26] = [
     ("silent", silent),
     ("half a hello", half_a_hello),
@@ -53,7 +53,7 @@ pub(crate) const WAYS: [(&str, Way); 26] = [
     ("leaves within a handshake", leaves_in_handshake),
 ];
 
-/// Time for which one does nothing.
+/// Does nothing for a random time of 0.2 to 1.7 s.
 fn hold(rng: &mut Generator) {
     std::thread::sleep(Duration::from_millis(200 + below(rng, 1500)));
 }
@@ -74,7 +74,7 @@ fn deadline() -> Instant {
     Instant::now() + Duration::from_secs(5)
 }
 
-/// Connects with these bytes behind the hello.
+/// Connects, and sends the hello and these bytes.
 fn begin(dial: &Dial<'_>, is_local: bool, bytes: &[u8]) -> io::Result<Stream> {
     let stream = (dial.connect)(is_local)?;
     let hello = encoded(&[Request::Hello { version: VERSION, token: dial.token }]);
@@ -106,7 +106,7 @@ fn published(sequence: u64, key: &'static [u8], body: &'static [u8]) -> Request<
     Request::Publish(Published { sequence, kind: MessageKind::Publish, topic: "t", key, body })
 }
 
-/// Without TLS.
+/// Sends bytes without TLS, even over TCP.
 fn plain(dial: &Dial<'_>, is_local: bool, bytes: &[u8], rng: &mut Generator) -> io::Result<()> {
     if is_local {
         let mut socket = UnixStream::connect(&dial.socket)?;
@@ -235,7 +235,7 @@ fn unread_acknowledgements(dial: &Dial<'_>, is_local: bool, rng: &mut Generator)
     Ok(())
 }
 
-/// Over TLS each byte is a record.
+/// Sends byte by byte. Over TLS each byte is a record.
 fn byte_by_byte(dial: &Dial<'_>, is_local: bool, rng: &mut Generator) -> io::Result<()> {
     let stream = (dial.connect)(is_local)?;
     let hello = Request::Hello { version: VERSION, token: dial.token };
@@ -258,7 +258,7 @@ fn garbage(dial: &Dial<'_>, is_local: bool, rng: &mut Generator) -> io::Result<(
     receive(&stream, 1 << 20)
 }
 
-/// The beginning of a client's first record.
+/// Sends the beginning of a client's first TLS record.
 fn half_a_handshake(dial: &Dial<'_>, _: bool, rng: &mut Generator) -> io::Result<()> {
     let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 1, 2, 3, 4];
     let mut socket = TcpStream::connect(dial.tcp)?;
@@ -331,7 +331,7 @@ fn slow_reader(dial: &Dial<'_>, is_local: bool, rng: &mut Generator) -> io::Resu
     Ok(())
 }
 
-/// An unread snapshot, and messages that take the place of what it holds.
+/// Requests a snapshot without reading it, and publishes messages that supersede its values.
 fn kept_values(dial: &Dial<'_>, is_local: bool, rng: &mut Generator) -> io::Result<()> {
     const KEYS: [&[u8]; 4] = [b"1", b"2", b"3", b"4"];
     let _unread = begin(dial, is_local, &encoded(&[ALL]))?;
@@ -344,7 +344,7 @@ fn kept_values(dial: &Dial<'_>, is_local: bool, rng: &mut Generator) -> io::Resu
     Ok(())
 }
 
-/// After the server's part of a handshake.
+/// Disconnects after the server's part of a TLS handshake.
 fn leaves_in_handshake(dial: &Dial<'_>, _: bool, _: &mut Generator) -> io::Result<()> {
     // A whole hello of TLS 1.2 with one suite and no extension.
     let mut hello = vec![0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3];

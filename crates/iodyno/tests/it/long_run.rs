@@ -7,12 +7,13 @@ use crate::place::{Place, cells, codes, number};
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// A short cell may differ by this much, and by the chance of few operations.
+/// Permitted relative difference of a short cell from a long one, in addition to the chance error of few operations.
 const DIFFERENCE_MAX: f64 = 0.05;
-/// Standard errors of a rate from few operations. (Those of disks vary more than by chance alone: reads and writes differ.)
+/// Permitted chance error of a rate from few operations, in standard errors. (Rates of disks vary more, because reads
+/// and writes differ.)
 const ERRORS_MAX: f64 = 3.0;
 
-/// Devices with a buffer that a short ramp does not fill, a disk's cache, and an adapter's.
+/// Devices whose buffer a short ramp does not fill, a disk with a cache, and an adapter with one.
 const FEW: [&str; 4] = [
     "hdd-nearline-20t",
     "ssd-sas12-mlc-800g",
@@ -78,7 +79,8 @@ fn a_short_cell_has_the_rate_of_a_long_one() {
     assert!(failures.is_empty(), "\n{failures}");
 }
 
-/// What does not come to rest has a warning: a fresh disk's cache that fills, and an adapter's cache that takes hours to.
+/// A cell that does not reach its long-run state has a warning: on a fresh disk whose cache fills, and on an adapter's
+/// cache that takes hours to fill.
 #[test]
 fn a_transient_is_not_valid() {
     let place = Place::new();
@@ -96,7 +98,8 @@ fn a_transient_is_not_valid() {
     assert!(!codes(&cells(&document)[0]).contains(&"TRANSIENT"), "{document}");
 }
 
-/// Uniform writes in a part of a flash device start in that part's steady state; skewed writes have no such state, and warn.
+/// Uniform writes to a part of a flash device start in the steady state of that part. Skewed writes have no such state,
+/// and get a warning.
 #[test]
 fn flash_starts_in_the_state_of_its_writes() {
     let place = Place::new();

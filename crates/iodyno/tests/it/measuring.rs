@@ -6,7 +6,7 @@ use crate::place::{Place, SHORT, cells, codes, engines, number, whole};
 use serde_json::Value;
 use std::path::Path;
 
-/// The sums of a cell: figures that were gathered in different ways must agree.
+/// Asserts that figures of a cell that were gathered in different ways agree.
 #[track_caller]
 fn assert_books(cell: &Value) {
     let found = codes(cell);
@@ -57,7 +57,7 @@ fn the_counters_agree_with_every_engine() {
     }
 }
 
-/// A flush, a think time, several sizes: the other options of a file.
+/// Other keys of a workload file: flushes, a think time, several block sizes.
 #[test]
 fn every_kind_of_operation_is_counted_apart() {
     let place = Place::new();
@@ -113,9 +113,9 @@ fn several_targets_are_the_sum_of_each() {
     assert_eq!(whole(&all["threads"]), whole(&each[0]["threads"]), "on each target");
 }
 
-/// Uncached reads leave nothing in the page cache by the kernel's own count, while buffered ones are not even said
-/// to; a file system that can't is named, and a mapping is refused. The kernel determines which file systems those
-/// are, and what writes leave (ext4 of Linux 6.18 keeps them, XFS does not).
+/// Uncached reads leave nothing in the page cache, by the kernel's own count. Buffered reads have no such evidence. A
+/// file system without support is named, and `mmap` is refused. The kernel determines which file systems support it,
+/// and what writes leave (ext4 of Linux 6.18 keeps them, XFS does not).
 #[test]
 fn uncached_io_is_proven_or_refused() {
     let place = Place::new();
@@ -159,8 +159,8 @@ fn uncached_io_is_proven_or_refused() {
     assert!(cell["evidence"].get("uncached").is_none() && codes(cell).contains(&"PAGE_CACHE"));
 }
 
-/// Where the kernel hands ring requests to worker threads, the run reports it, and the default
-/// engine is another one. The kernel determines which file systems those are.
+/// If the kernel hands ring requests to worker threads, the run reports it, and the default engine is another one. The
+/// kernel determines on which file systems it does so.
 #[test]
 fn the_default_engine_suits_the_target() {
     let place = Place::new();
@@ -178,7 +178,7 @@ fn the_default_engine_suits_the_target() {
     }
 }
 
-/// The cells of a sweep and their repeats have one engine, or they would not compare.
+/// All cells and repeats of a sweep use one engine; otherwise they could not be compared.
 #[test]
 fn a_run_keeps_to_one_engine() {
     let place = Place::new();
@@ -218,7 +218,7 @@ fn the_default_engine_has_no_warning_of_its_own() {
     }
 }
 
-/// Whether the default engine is the one that io_uring's own run there recommends; where not, why.
+/// Checks that the default engine is the one that a run with io_uring recommends. The error says why it is not.
 fn suits(place: &Place, scratch: &str, depth: u32) -> Result<(), String> {
     let chosen = place.document(&format!("run random-read {scratch} {SHORT}"));
     let chosen = &cells(&chosen)[0];

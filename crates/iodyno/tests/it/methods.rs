@@ -114,14 +114,14 @@ fn parallel_cells_equal_sequential_ones() {
     assert_eq!(at_once, alone);
 }
 
-/// A processor that this process may use: not every container has the first.
+/// Number of a processor that this process may use. Not every container may use processor 0.
 pub(crate) fn first_cpu() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     list.trim().split([',', '-']).next().unwrap().to_owned()
 }
 
-/// A ceiling over a percentile without samples is not kept, and is not broken either: it is unknown.
+/// A ceiling for a percentile without samples is neither met nor exceeded: it is unknown.
 #[test]
 fn a_ceiling_that_can_t_be_judged_is_not_called_broken() {
     let place = Place::new();
@@ -170,8 +170,8 @@ fn flags_that_would_have_no_effect_are_refused() {
     assert_ne!(missing.code, Some(0));
 }
 
-/// SNIA's latency test in virtual time, and much shortened on real memory: the deviations of each
-/// are shown wherever its name is.
+/// SNIA's latency test in virtual time, and much shortened on real memory. Wherever its name is shown, the deviations
+/// are shown too.
 #[test]
 fn a_shortened_test_never_bears_the_name_alone() {
     let place = Place::new();
@@ -210,7 +210,7 @@ fn a_shortened_test_never_bears_the_name_alone() {
     assert_eq!(whole(&fill["write"]["bytes"]), 2 * (32 << 20));
 }
 
-/// A sector of the file system that is larger than a block of the method: left out, and shown as such.
+/// A cell whose blocks are smaller than the file system's sectors is left out, and shown as such.
 #[test]
 fn a_cell_that_does_not_fit_is_shown_as_not_available() {
     let place = Place::new();
@@ -243,14 +243,14 @@ fn a_saturated_device_falls_to_its_steady_state() {
     assert!((2.5..2.7).contains(&fills), "{fills}");
 }
 
-/// The changes that make it small: its capacity and its flash.
+/// Changes that make the device small: its capacity and its flash.
 const SHRINK: [(&str, &str); 3] = [
     ("\"128GB\"", "\"960000KiB\""),
     ("\"128GiB\"", "\"1GiB\""),
     ("pages_per_block = { is = 256", "pages_per_block = { is = 32"),
 ];
 
-/// A device of the catalog, of 1 GB: so that a test can fill it.
+/// Writes a device of the catalog with a capacity of 1 GB, so that a test can fill it. Returns its target name.
 fn small_ssd(place: &Place) -> String {
     let device = place.iodyno("catalog ssd-msata-mlc-128g");
     let text = device.succeeds().stdout.clone();
@@ -293,8 +293,8 @@ choose = ["max", "min"]
 time = "300ms"
 "#;
 
-/// Killed without warning, again and again, in any state, and resumed: the same final table as that
-/// of a run without kills, and never a cell more than the current one measured again.
+/// A run that is killed repeatedly, in any state, and resumed has the same final table as a run without kills. At most
+/// the current cell is measured again.
 #[test]
 fn kills_leave_the_final_table_the_same() {
     let place = Place::new();
@@ -358,7 +358,7 @@ fn kills_leave_the_final_table_the_same() {
     assert!(refused.exits(2).stderr.contains("nothing to resume"));
 }
 
-/// Cells kept on real storage are there after a kill, and are not measured again; a scratch file is gone.
+/// On real storage, finished cells survive a kill and are not measured again. A scratch file is gone.
 #[test]
 fn a_run_on_a_file_continues_and_one_on_a_scratch_file_does_not() {
     let place = Place::new();
@@ -400,7 +400,7 @@ fn a_run_on_a_file_continues_and_one_on_a_scratch_file_does_not() {
     assert!(!said.contains("iodyno resume") && said.contains("scratch file is gone"), "{said}");
 }
 
-/// The program in another folder than the one of the run before, with the same notebook.
+/// Runs the program in another folder than the original run, with the same notebook.
 fn in_another_folder(place: &Place, words: &str) -> RunOutput {
     let mut command = place.command(words);
     command.current_dir("/").env("IODYNO_NOTEBOOK", place.notebook());
@@ -443,9 +443,8 @@ fn a_resumed_run_keeps_the_device_that_it_began_with() {
     assert_eq!(whole.len(), 16);
 }
 
-/// The search ends between a rate that holds and one that does not, near each other; where the samples are too few,
-/// it says how long a cell must be, and that is enough.
-/// A share of the most that was reached is a share on several targets too.
+/// The search ends between a rate that meets the limit and a near one that does not. If a cell has too few samples, the
+/// output says how long it must be, and that suffices. A share of the highest rate is also one on several targets.
 #[test]
 fn loads_of_several_targets() {
     let place = Place::new();
@@ -541,8 +540,8 @@ time = "50ms"
 samples = 24
 "#;
 
-/// Each target alone, with points chosen from its own figures, and all side by side; every cell with
-/// streams of its own; a threshold of the file decides the exit code; waits pass in virtual time.
+/// Each target is measured alone, with points chosen from its own figures, and then all at the same time. Every cell
+/// has its own random streams, a threshold in the file decides the exit code, and waits pass in virtual time.
 #[test]
 fn each_target_by_itself() {
     let place = Place::new();

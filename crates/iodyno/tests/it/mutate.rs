@@ -104,7 +104,7 @@ fn change(random: &mut Generator, value: &mut Value) {
     }
 }
 
-/// A blob that resembles a histogram, or nearly.
+/// A mutation of the histogram `old`. Some results are still nearly histograms.
 fn blob(random: &mut Generator, old: &[u8]) -> Vec<u8> {
     let mut new = old.to_vec();
     match rng::below(random, 7) {
@@ -133,7 +133,7 @@ fn blob(random: &mut Generator, old: &[u8]) -> Vec<u8> {
     new
 }
 
-/// Mutations of a schema.
+/// Mutates the schema of a table.
 fn schema(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     let table = pick(random, TABLES);
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)";
@@ -157,7 +157,7 @@ fn schema(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// Too many or too few rows.
+/// Removes rows, or adds too many.
 fn rows(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     let table = pick(random, TABLES);
     let many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 20000)";
@@ -172,7 +172,7 @@ fn rows(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// One value of one row, or of all.
+/// Changes a value in one row, or in all.
 fn value(random: &mut Generator, db: &Connection) -> rusqlite::Result<()> {
     let table = pick(random, TABLES);
     let mut query = db.prepare("SELECT name, type FROM pragma_table_info(?1)")?;
@@ -276,7 +276,7 @@ fn embedded(page: &str) -> (Vec<u8>, std::ops::Range<usize>) {
     (miniz_oxide::inflate::decompress_to_vec_zlib(&packed).unwrap(), from..until)
 }
 
-/// A page like `good`, changed; `path` is a temporary place for a notebook.
+/// A mutation of the page `good`. `path` is a temporary path for its notebook.
 pub(crate) fn report(random: &mut Generator, good: &str, path: &Path) -> Vec<u8> {
     let (mut db, place) = embedded(good);
     let how = rng::below(random, 30);
@@ -323,7 +323,7 @@ pub(crate) fn report(random: &mut Generator, good: &str, path: &Path) -> Vec<u8>
     bytes
 }
 
-/// A record like `good`, changed.
+/// A mutation of the record `good`.
 pub(crate) fn record(random: &mut Generator, good: &str) -> Vec<u8> {
     let mut lines: Vec<String> = good.lines().map(str::to_owned).collect();
     for _ in 0..=rng::below(random, 3) {

@@ -17,14 +17,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of each by default.
+/// Default number of mutations of each kind of file.
 const SHORT: u64 = 60;
-/// Memory that the program may take at any time, KiB.
+/// Maximum resident memory of the program, KiB.
 const RESIDENT_KIB_MAX: i64 = 512 << 10;
-/// A command that takes longer than this hangs: the longest takes some seconds on an idle machine.
+/// Timeout of a command; one that runs longer hangs. The slowest takes some seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The numbers of the mutations that are made.
+/// Numbers of the mutations to test.
 fn numbers() -> std::ops::Range<u64> {
     let asked = std::env::var("IODYNO_MUTATIONS").unwrap_or(SHORT.to_string());
     let (count, first) = asked.split_once('@').unwrap_or((&asked, "0"));
@@ -42,7 +42,7 @@ struct Seen {
     faults: Vec<String>,
 }
 
-/// Runs a command and checks its end; true where it succeeded.
+/// Runs a command and checks how it ends. Returns whether it succeeded.
 fn judged(place: &Place, words: &str, number: u64, seen: &Mutex<Seen>) -> bool {
     let mut command = place.command(words);
     let out = std::fs::File::create(place.path(".out")).unwrap();
@@ -138,7 +138,7 @@ fn all(what: &str, one: impl Fn(&Place, &mut Generator, u64, &Mutex<Seen>) + Syn
     assert!(seen.faults.is_empty(), "{} faults:\n{}", seen.faults.len(), seen.faults.join("\n"));
 }
 
-/// Commands on a notebook, and on one into which a report was imported.
+/// Commands to run on a mutated notebook, and on a notebook into which a mutated report was imported.
 const QUESTIONS: &[&str] = &[
     "show last",
     "show last --json --series",

@@ -78,7 +78,7 @@ fn devices_pipes_and_folders_are_no_files() {
     }
 }
 
-/// What a pipe can be for: a password's program, a trace as it is unpacked.
+/// Uses of a pipe: a program that supplies a password, and a trace that is being unpacked.
 #[test]
 fn a_pipe_with_a_writer_is_read() {
     let place = Place::new();
@@ -95,7 +95,7 @@ fn a_pipe_with_a_writer_is_read() {
     writer.join().unwrap();
 }
 
-/// A file that is named by another file may be one that its author must not see.
+/// A file that is named in another file may be one that the author of the other file must not read.
 #[test]
 fn nothing_is_shown_of_a_file_that_another_file_names() {
     let place = Place::new();
@@ -164,7 +164,7 @@ fn a_token_goes_nowhere_in_the_clear_unasked() {
     }
 }
 
-/// Names in what a server announces can't move the cursor, or begin a line.
+/// Names that a server announces can't move the cursor or begin a line.
 #[test]
 fn names_in_a_banner_are_cleaned() {
     let place = Place::new();

@@ -16,14 +16,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A server on a socket; it ends when this is dropped.
+/// A server on a socket, ended when dropped.
 pub(crate) struct Server {
     running: Running,
     folder: TempDir,
 }
 
 impl Server {
-    /// Starts the command that `command` makes from the path of a socket and its folder.
+    /// Starts the server with the command that `command` returns for the path of a socket and its folder.
     pub(crate) fn start(command: impl FnOnce(&str, &TempDir) -> Command) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
@@ -34,7 +34,7 @@ impl Server {
         Self { running, folder }
     }
 
-    /// nbdkit with these arguments.
+    /// Starts nbdkit with these arguments.
     pub(crate) fn nbdkit(words: &str) -> Self {
         Self::start(|socket, folder| {
             let mut command = Command::new("nbdkit");
@@ -44,7 +44,7 @@ impl Server {
         })
     }
 
-    /// QEMU's server for an image with this content.
+    /// Starts QEMU's server for an image with this content.
     fn qemu(words: &str, image: &[u8]) -> Self {
         Self::start(|socket, folder| {
             let file = folder.path().join("image");
@@ -56,7 +56,7 @@ impl Server {
         })
     }
 
-    /// iodyno's own server.
+    /// Starts iodyno's own server.
     pub(crate) fn ours(words: &str) -> Self {
         Self::start(|socket, folder| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
@@ -70,7 +70,7 @@ impl Server {
         self.folder.path().join("s")
     }
 
-    /// The URI of one of its exports.
+    /// URI of an export of the server.
     pub(crate) fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.socket().display())
     }
@@ -178,7 +178,7 @@ fn an_export_that_holds_data_is_not_written_unconfirmed() {
     assert!(server.image() != image);
 }
 
-/// An export whose ends can be read and whose middle can't: it is not reported as holding data.
+/// An export whose ends can be read but whose middle can't is not reported as holding data.
 #[test]
 fn an_export_that_could_not_be_sampled_is_not_said_to_hold_data() {
     let place = Place::new();
@@ -195,7 +195,7 @@ fn an_export_that_could_not_be_sampled_is_not_said_to_hold_data() {
     assert!(!said.contains("holds data"), "{said}");
 }
 
-/// Without block status, and where block status gives no information, samples show that it is empty.
+/// Without block status, or if block status gives no information, samples show that an export is empty.
 #[test]
 fn an_export_is_empty_by_block_status_or_by_samples() {
     let place = Place::new();
@@ -238,7 +238,7 @@ fn a_read_only_export_is_read() {
     assert!(whole(&cells(&document)[0]["read"]["ops"]) > 0);
 }
 
-/// Detected before any data are sent, and reported with the remedy.
+/// Missing features of a server are detected before any data is sent, and reported with the remedy.
 #[test]
 fn a_feature_that_a_server_lacks_is_not_used() {
     let place = Place::new();
@@ -315,7 +315,7 @@ fn missing_exports_and_servers() {
     assert!(!place.notebook().exists());
 }
 
-/// Earlier measurements are kept, shown and judged; other targets are stopped with it.
+/// If a server dies, earlier measurements are kept, shown and judged, and the run stops on other targets too.
 #[test]
 fn a_server_that_dies_under_the_run() {
     let place = Place::new();
@@ -347,7 +347,7 @@ fn a_server_that_dies_under_the_run() {
     }
 }
 
-/// An error of the server is that of the operation, by its kind, and the connection continues.
+/// If the server returns an error, the operation fails with that kind of error, and the connection continues.
 #[test]
 fn errors_that_a_server_answers() {
     let place = Place::new();
@@ -362,7 +362,7 @@ fn errors_that_a_server_answers() {
     }
 }
 
-/// The run is a client like any other: it shows its certificate, and checks the server's.
+/// Over TLS, the run presents its certificate, and checks the server's.
 #[test]
 fn over_tls() {
     let folder = tempfile::tempdir().unwrap();
@@ -397,7 +397,7 @@ fn over_tls() {
     place.iodyno(&format!("run random-read --on {} {SHORT}", server.uri(""))).fails(2, &["TLS"]);
 }
 
-/// Another client reads (or writes) all of an export: whether each byte is `byte`.
+/// Reads or writes all of an export with qemu-io. Returns whether each byte is `byte`.
 fn qemu_io(server: &Server, verb: &str, byte: u8) -> bool {
     let uri = server.uri("");
     let size = Command::new("qemu-img").args(["info", "--output=json", &uri]).output().unwrap();
@@ -440,7 +440,7 @@ fn a_purge_trims_an_export() {
     }
 }
 
-/// Nothing is claimed, and nothing is written where no purge is possible.
+/// If a purge is impossible, no success is claimed, and nothing is written.
 #[test]
 fn an_export_that_can_not_be_purged() {
     let place = Place::new();

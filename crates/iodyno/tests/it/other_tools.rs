@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 const SYSBENCH: &str = "sysbench fileio --file-num=4 --file-total-size=4M --file-test-mode=rndrw --file-fsync-freq=10 --events=500 --time=0 run";
 
-/// The program with these arguments and, behind the first word of them, a foreign command line in one word.
+/// Runs the program with these arguments. The foreign command line `line` is inserted as one argument after the first.
 fn with(place: &Place, words: &str, line: &str) -> RunOutput {
     let (command, flags) = words.split_once(' ').unwrap_or((words, ""));
     let mut command = place.command(command);
@@ -49,7 +49,7 @@ fn a_line_is_varied() {
     with(&place, "convert", "taskset -c 1 diskspd -b8K -r x.dat").exits(2).says(&["--cpus"]);
 }
 
-/// Engine and page cache are those of the line; a fill before goes through the same engine.
+/// Engine and page cache mode are those of the command line; a fill uses the same engine.
 #[test]
 fn engines_of_other_tools() {
     let place = Place::new();
@@ -96,7 +96,7 @@ fn a_line_of_amps() {
         .says(&["amps_bio_perf_test:1:20", "from 1 to 256"]);
 }
 
-/// A run of vdbench's is a cell for each combination.
+/// A run of vdbench becomes a cell for each combination of its lists.
 #[test]
 fn a_parameter_file_of_vdbench() {
     let place = Place::new();
@@ -120,8 +120,8 @@ fn a_parameter_file_of_vdbench() {
     assert!(by_command.succeeds().stdout.contains("time = \"7s\""), "{}", by_command.stdout);
 }
 
-/// Each line of sysbench's report, with its numbers masked, is in ours, and no other. Without sysbench 1.0 nothing is
-/// compared; with `CI=true` that fails.
+/// Each line of sysbench's report, with its numbers masked, is in the export, which has no other lines. Without
+/// sysbench 1.0 nothing is compared; with `CI=true` that fails.
 #[test]
 fn the_export_has_sysbench_s_lines() {
     let place = Place::new();

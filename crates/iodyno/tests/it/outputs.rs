@@ -46,7 +46,8 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
     assert_eq!(fs::read(image).unwrap(), b"\x7fELF\0 precious");
 }
 
-/// By the flag and by the variable, for all commands that read or write it.
+/// A notebook named by the flag or the variable is refused if it is a pipe or a device, by all commands that read or
+/// write it.
 #[test]
 fn a_notebook_is_never_a_pipe_or_a_device() {
     let place = Place::new();
@@ -80,7 +81,7 @@ fn a_name_to_destroy_is_that_of_a_target() {
     place.iodyno("purge t --destroy foo").exits(2).says(&["`foo`"]);
 }
 
-/// One kind of mistake, one exit code.
+/// Targets that are too small for the workload are bad input, with one exit code whatever their size.
 #[test]
 fn too_small_is_bad_input() {
     let place = Place::new();
@@ -90,8 +91,7 @@ fn too_small_is_bad_input() {
     }
 }
 
-/// A file of iodyno's that was overwritten with other data belongs to its new owner, also where the length is
-/// the same.
+/// A file of iodyno's that was overwritten with other data belongs to its new owner, even if the length is the same.
 #[test]
 fn a_file_that_was_filled_with_other_data_is_refused() {
     let place = Place::new();
@@ -134,7 +134,7 @@ fn a_notebook_or_a_report_is_never_a_device() {
     own().fails(3, &[&format!("--destroy {}", disk.name())]);
 }
 
-/// A file that can't be written whole leaves nothing, and keeps the former content.
+/// A file that can't be written completely is not left behind, and the former file stays as it is.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_report_on_a_full_file_system_leaves_the_former_one() {

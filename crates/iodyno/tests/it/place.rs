@@ -13,21 +13,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A program that has not ended by then hangs. Far beyond the time that the slowest machine needs.
+/// Timeout of a program; one that runs longer hangs. It is far beyond the time that the slowest machine needs.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// Polling interval.
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(10);
 
-/// A few cells, as short as they can be.
+/// Flags for cells that are as short as they can be.
 pub(crate) const SHORT: &str = "--time 100ms --ramp 10ms";
 
-/// A folder to work in and a notebook.
+/// A folder to work in, and a notebook next to it.
 pub(crate) struct Place {
     dir: TempDir,
 }
 
 impl Place {
-    /// On the file system of the build: a real one where the machine has one.
+    /// Creates the folder on the file system of the build, which is on a disk if the machine has one.
     pub(crate) fn new() -> Self {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         std::fs::create_dir(dir.path().join("work")).unwrap();
@@ -44,7 +44,7 @@ impl Place {
         self.work().join(name)
     }
 
-    /// The notebook; not there before the first run.
+    /// Path of the notebook, which does not exist before the first run.
     pub(crate) fn notebook(&self) -> PathBuf {
         self.dir.path().join("notebook.sqlite")
     }
@@ -61,7 +61,7 @@ impl Place {
         names(&self.work())
     }
 
-    /// The program with these arguments, which are separated by blanks.
+    /// Command line of `iodyno` with these arguments, which are separated by blanks.
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iodyno"));
         command
@@ -82,12 +82,12 @@ impl Place {
         self.start(words).finish()
     }
 
-    /// Runs a workload that succeeds; the document of `--json --quiet`.
+    /// Runs a workload, which must succeed, and returns the document of `--json --quiet`.
     pub(crate) fn document(&self, words: &str) -> Value {
         self.iodyno(&format!("{words} --json --quiet")).succeeds().json()
     }
 
-    /// Starts the program.
+    /// Starts `iodyno` with these arguments, and does not wait.
     pub(crate) fn start(&self, words: &str) -> Running {
         Running::of(self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
@@ -114,7 +114,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The program while it runs. It is killed when a test fails before its end.
+/// A running process of the program, killed when dropped.
 pub(crate) struct Running {
     child: Option<Child>,
     stdout: Option<JoinHandle<Vec<u8>>>,
@@ -132,12 +132,12 @@ impl Running {
         Self { child: Some(child), stdout, stderr, words: words.join(" ") }
     }
 
-    /// A child that was started already; the caller reads its pipes.
+    /// Wraps a child process that was started already. The caller reads its pipes.
     pub(crate) fn of_child(child: Child, words: &str) -> Self {
         Self { child: Some(child), stdout: None, stderr: None, words: words.to_owned() }
     }
 
-    /// Whether it has not ended.
+    /// Whether the process has not ended.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.as_mut().unwrap().try_wait().unwrap().is_none()
     }
@@ -152,7 +152,7 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.id() as libc::pid_t, signal) }, 0);
     }
 
-    /// Waits until the program has made a condition true, and never after its end.
+    /// Waits until a condition holds. Panics if the program ends before that.
     pub(crate) fn wait_until(&mut self, what: &str, mut holds: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !holds() {
@@ -165,7 +165,7 @@ impl Running {
         }
     }
 
-    /// Waits for the end.
+    /// Waits until the program ends, and returns its output.
     pub(crate) fn finish(mut self) -> RunOutput {
         let deadline = Instant::now() + PATIENCE;
         while self.is_running() {
@@ -204,7 +204,7 @@ fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 /// Result of a run of the program.
 pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
-    /// The signal that ended it.
+    /// Number of the signal that ended the program; `None`: it exited.
     pub(crate) signal: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -212,7 +212,7 @@ pub(crate) struct RunOutput {
 }
 
 impl fmt::Debug for RunOutput {
-    /// The beginning of a document is enough.
+    /// Shortens standard output, because the beginning of a document is enough in a failure.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, signal, stdout, stderr, words } = self;
         let stdout: String = stdout.chars().take(2000).collect();
@@ -238,8 +238,8 @@ impl RunOutput {
         self.exits(0)
     }
 
-    /// It exits with `code`, prints nothing on standard output, and an error with all of `words` on
-    /// standard error.
+    /// Asserts that the program exited with `code`, printed nothing on standard output, and an error with all of
+    /// `words` on standard error.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, words: &[&str]) -> &Self {
         self.exits(code);
@@ -248,7 +248,7 @@ impl RunOutput {
         self.says(words)
     }
 
-    /// Standard error holds all of `words`.
+    /// Asserts that standard error contains all of `words`.
     #[track_caller]
     pub(crate) fn says(&self, words: &[&str]) -> &Self {
         for word in words {
@@ -257,7 +257,7 @@ impl RunOutput {
         self
     }
 
-    /// Standard output as exactly one JSON document.
+    /// Parses standard output, which must be exactly one JSON document.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         match serde_json::from_str(&self.stdout) {
@@ -279,20 +279,20 @@ pub(crate) fn codes(cell: &Value) -> Vec<&str> {
     cell["verdicts"].as_array().unwrap().iter().map(|v| v["code"].as_str().unwrap()).collect()
 }
 
-/// An integer of a document.
+/// The value as an integer. Panics if it is not one.
 #[track_caller]
 pub(crate) fn whole(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("not a whole number: {value}"))
 }
 
-/// A number of a document.
+/// The value as a number. Panics if it is not one.
 #[track_caller]
 pub(crate) fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
-/// Engines that work on a file here. Where io_uring is switched off, as in many containers, the
-/// program must report it, and the others must suffice.
+/// Engines that work on files of this machine. If io_uring is switched off, as in many containers, the program must
+/// report it, and the list lacks `uring`.
 pub(crate) fn engines(place: &Place) -> Vec<&'static str> {
     let output =
         place.iodyno("run random-read --on scratch:1MiB --engine uring --ops 1 --ramp 0s -q");

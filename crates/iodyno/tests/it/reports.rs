@@ -7,7 +7,7 @@ use std::path::Path;
 
 const DEVICE: &str = "model:exflash-400g";
 
-/// The page that a command wrote.
+/// Runs a command that writes a page, and returns the page.
 fn page(place: &Place, words: &str, file: &str) -> String {
     let output = place.iodyno(words);
     output.succeeds();
@@ -179,7 +179,7 @@ fn a_study_is_drawn_with_a_measured_run_over_it() {
     assert!(place.iodyno("study my.toml --with mine").exits(2).stderr.contains("--report"));
 }
 
-/// A target may have any name.
+/// Names of targets are untrusted text.
 #[test]
 fn names_are_shown_and_not_run() {
     let place = Place::new();

@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Labels and values of a counter of the run.
+/// Labels and value of each sample of a counter of the run.
 fn of<'a>(exposition: &'a Exposition, counter: &str) -> Vec<(&'a Labels, f64)> {
     let name = format!("iodyno_run_{counter}_total");
     exposition.named(&name).map(|sample| (&sample.labels, sample.value)).collect()
@@ -25,7 +25,7 @@ fn unix_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
-/// While a run is measured its counts advance over HTTP, and its exported metrics are those of its document.
+/// During a run its counters advance over HTTP; the metrics exported afterwards equal its document.
 #[test]
 fn metrics_during_a_run_and_afterwards() {
     let place = Place::new();
@@ -111,7 +111,7 @@ fn metrics_during_a_run_and_afterwards() {
     assert!(!exemplars(&exposition, "service_time").is_empty());
 }
 
-/// With several targets, each has samples and the merged cell has none, so that sums are right.
+/// With several targets, each target has samples but the merged cell has none, so that sums are right.
 #[test]
 fn merged_cells_are_not_counted_twice() {
     let place = Place::new();
@@ -124,7 +124,7 @@ fn merged_cells_are_not_counted_twice() {
     assert_eq!(operations.iter().map(|s| s.1 as u64).sum::<u64>(), 200);
 }
 
-/// Metrics have no TLS: other machines reach them only where that is insisted on.
+/// Metrics have no TLS, so other machines reach them only with --insist-on-plain.
 #[test]
 fn metrics_stay_on_this_machine_unless_insisted_on() {
     let place = Place::new();

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// A file that can't be mistaken for one of iodyno's.
+/// Content of a file that can't be mistaken for one of iodyno's.
 fn notes() -> Vec<u8> {
     (0..1_u32 << 18).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect()
 }
@@ -81,8 +81,8 @@ fn the_target_s_own_name_confirms_it() {
     }
 }
 
-/// A run that is taken up writes only to what its own command line confirms, and one that was read in from a report
-/// never writes.
+/// A resumed run writes only to targets that its own command line confirms. A run that was imported from a report never
+/// writes.
 #[test]
 fn a_confirmation_of_an_earlier_run_counts_no_more() {
     let place = Place::new();

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 pub(crate) const MIB: u64 = 1 << 20;
 /// Capacity of the small devices.
 pub(crate) const SIZE: u64 = 96 * MIB;
-/// As an argument of other programs; they run in the place's folder.
+/// Address of the server for other programs, which run in the place's folder.
 pub(crate) const URI: &str = "nbd+unix:///?socket=nbd.sock";
 
-/// A flash device of 96 MiB that is fast enough for tests of bytes, its buffer protected or not, with or
-/// without parity.
+/// Writes the file of a flash device of 96 MiB that is fast enough for tests of bytes. `protected`: whether its buffer
+/// survives a power cut; `parity_stripe`: pages per parity stripe, 0: no parity.
 pub(crate) fn flash(place: &Place, name: &str, protected: bool, parity_stripe: u32) {
     let text = FLASH.replace("PROTECTED", &protected.to_string());
     place.write(name, text.replace("STRIPE", &parity_stripe.to_string()));
@@ -79,8 +79,8 @@ years = { is = 5, from = "assumed: usual" }
 cycles = { is = 30000, from = "assumed: usual" }
 "#;
 
-/// Runs one of the judges in the place's folder; gives its output, and whether it passed. The system's
-/// own folders come first on its path: an interpreter from elsewhere would lack the module of nbdsh.
+/// Runs a program that judges the server, in the place's folder. Returns whether it passed, and its output. The
+/// system's own folders come first in PATH, because an interpreter from elsewhere would lack the module of nbdsh.
 pub(crate) fn try_judge(place: &Place, program: &str, args: &[&str]) -> (bool, String) {
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("timeout")
@@ -106,7 +106,7 @@ pub(crate) fn judge(place: &Place, program: &str, args: &[&str]) -> String {
     said
 }
 
-/// A running server. It is killed when it is dropped.
+/// A running server, killed when dropped.
 pub(crate) struct Served<'a> {
     pub(crate) place: &'a Place,
     running: Option<Running>,
@@ -114,17 +114,17 @@ pub(crate) struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    /// `serve` with these arguments, on `nbd.sock` and with the control socket `ctl.sock`.
+    /// Starts `serve` with these arguments, with NBD on `nbd.sock` and the control socket `ctl.sock`.
     pub(crate) fn start(place: &'a Place, words: &str) -> Self {
         Self::at(place, &format!("{words} --nbd unix:nbd.sock --control unix:ctl.sock"))
     }
 
-    /// `serve` with these arguments and no others. Returns when it has announced itself.
+    /// Starts `serve` with these arguments and no others. Returns once the server is ready.
     pub(crate) fn at(place: &'a Place, words: &str) -> Self {
         Self::by(place, &mut place.command(&format!("serve {words}")))
     }
 
-    /// By this command.
+    /// Starts the server with this command. Returns once the server is ready.
     pub(crate) fn by(place: &'a Place, command: &mut Command) -> Self {
         let log = place.path("serve.log");
         command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
@@ -139,12 +139,12 @@ impl<'a> Served<'a> {
         Self { place, running: Some(running), log }
     }
 
-    /// Its output so far.
+    /// Output of the server so far.
     pub(crate) fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The rest of the line that begins with `key`.
+    /// The rest of the line that begins with `key`, in the server's output.
     #[track_caller]
     pub(crate) fn announced(&self, key: &str) -> String {
         let said = self.said();
@@ -162,13 +162,13 @@ impl<'a> Served<'a> {
         Blocking::connect(&self.uri()).unwrap()
     }
 
-    /// A client with many requests at once.
+    /// A client with up to `depth` requests in flight.
     pub(crate) fn crowd(&self, depth: u32) -> Crowd {
         let config = Config { depth, ..Config::default() };
         Crowd(Connection::connect(&self.uri(), &config).unwrap())
     }
 
-    /// `iodyno fault`.
+    /// Runs `iodyno fault`, which may fail.
     pub(crate) fn try_fault(&self, words: &str) -> RunOutput {
         self.place.iodyno(&format!("fault {words} --control unix:ctl.sock"))
     }
@@ -182,7 +182,7 @@ impl<'a> Served<'a> {
         said
     }
 
-    /// `iodyno status --json`.
+    /// Document that `iodyno status --json` prints.
     #[track_caller]
     pub(crate) fn status(&self) -> Value {
         self.place.iodyno("status --json --control unix:ctl.sock").succeeds().json()
@@ -192,7 +192,7 @@ impl<'a> Served<'a> {
         self.running.as_mut().unwrap()
     }
 
-    /// Ends it in order by a signal, waits, and checks that it succeeded and left no socket behind.
+    /// Stops the server cleanly with this signal. Checks that it exits with 0 and leaves no socket behind.
     #[track_caller]
     pub(crate) fn stop_by(mut self, signal: libc::c_int) {
         self.running().signal(signal);
@@ -208,14 +208,14 @@ impl<'a> Served<'a> {
         self.stop_by(libc::SIGTERM);
     }
 
-    /// Ends it in order, and gives its exit code and what it said.
+    /// Stops the server cleanly. Returns its exit code and its output.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         self.running().signal(libc::SIGTERM);
         let code = self.running.take().unwrap().finish().code;
         (code, self.said())
     }
 
-    /// Kills it, as in a crash of the machine.
+    /// Kills the server, as in a crash of the machine.
     pub(crate) fn kill(mut self) {
         let running = self.running.take().unwrap();
         running.signal(libc::SIGKILL);
@@ -227,8 +227,8 @@ impl<'a> Served<'a> {
 pub(crate) struct Crowd(Connection);
 
 impl Crowd {
-    /// Queues a request, which goes out with the next call of another kind. The buffer is the caller's until the request is done: what is read comes to lie
-    /// there.
+    /// Queues a request, which is sent by the next call of another method. The caller must keep the buffer until the
+    /// request is answered; a read fills it.
     pub(crate) fn send(
         &mut self,
         slot: u32,
@@ -246,7 +246,8 @@ impl Crowd {
         self.0.turn(Wait::No)
     }
 
-    /// The requests answered since; waits for at least one. An error: the server is gone.
+    /// Sends the queued requests, and waits for at least one answer. Returns the new answers; an error: the server is
+    /// gone.
     pub(crate) fn answers(&mut self) -> std::io::Result<Vec<(u32, Result<(), Errno>)>> {
         self.0.turn(Wait::One)?;
         let mut done = Vec::new();
@@ -254,7 +255,7 @@ impl Crowd {
         Ok(done)
     }
 
-    /// The requests answered within a time.
+    /// Sends the queued requests, and returns the answers that arrive within `time`.
     pub(crate) fn answers_within(&mut self, time: Duration) -> Vec<(u32, Result<(), Errno>)> {
         self.0.turn(Wait::AtMost(time)).unwrap();
         let mut done = Vec::new();

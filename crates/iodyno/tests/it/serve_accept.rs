@@ -5,13 +5,13 @@ use crate::place::Place;
 use crate::serve::{MIB, SIZE, Served, URI, flash, judge};
 use serde_json::Value;
 
-/// Runs a script of nbdsh; `h` is connected.
+/// Runs a script of nbdsh, in which `h` is a connected handle.
 #[track_caller]
 fn nbdsh(place: &Place, script: &str) {
     judge(place, "nbdsh", &["-u", URI, "-c", script]);
 }
 
-/// Runs commands of qemu-io, past its cache.
+/// Runs commands of qemu-io, without its cache.
 #[track_caller]
 fn qemu_io(place: &Place, commands: &[&str]) {
     let mut args = vec!["-f", "raw", "-t", "none", URI];
@@ -85,7 +85,7 @@ assert h.pread(len(b), 512) == bytes(len(b))",
     );
 }
 
-/// Beyond the end, and at a missing export.
+/// Requests beyond the end of an export, and connections to a missing export, are refused.
 fn missing_ranges_and_exports_are_refused(place: &Place) {
     nbdsh(
         place,

@@ -118,7 +118,8 @@ fn a_folder_keeps_what_the_cache_holds() {
     server.stop();
 }
 
-/// What lost devices don't take does not keep a server from ending: it stays in the cache's file, for the next one.
+/// A server ends even if lost devices can't take the cached data. The data stays in the cache's file for the next
+/// server.
 #[test]
 fn a_server_ends_while_devices_are_lost() {
     let place = place();

@@ -20,7 +20,7 @@ fn place() -> Place {
     place
 }
 
-/// What a volume should hold.
+/// Expected content of a volume.
 pub(crate) struct Expected(Vec<u8>);
 
 impl Expected {
@@ -28,7 +28,7 @@ impl Expected {
         Self(vec![0; bytes as usize])
     }
 
-    /// Writes of random places and lengths, each with bytes of its own.
+    /// Writes at random offsets with random lengths, each with different bytes.
     pub(crate) fn write(&mut self, client: &mut Blocking, seed: u64) {
         let mut random = stream(seed, "serve-arrays", 0);
         for _ in 0..300 {
@@ -44,7 +44,8 @@ impl Expected {
         }
     }
 
-    /// Everything reads as it should. `may_fail`: or it can't be read. Gives how many MiB could not.
+    /// Asserts that everything reads as expected, or, with `may_fail`, can't be read. Returns the number of unreadable
+    /// MiB.
     #[track_caller]
     pub(crate) fn check(&self, client: &mut Blocking, may_fail: bool) -> u64 {
         let mut failed = 0;
@@ -69,7 +70,7 @@ fn array(server: &Served<'_>) -> Value {
     server.status()["volumes"][0]["array"].clone()
 }
 
-/// Waits for the rebuild's end.
+/// Waits until the array is rebuilt.
 #[track_caller]
 pub(crate) fn wait_until_whole(server: &Served<'_>) {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -265,7 +266,7 @@ fn a_member_whose_file_is_gone_is_missing() {
     }
 }
 
-/// What can't be replaced while powered on is refused while it is on.
+/// A device that is not hot-swappable can't be replaced while the power is on.
 #[test]
 fn a_memory_slot_is_not_opened_under_power() {
     let place = Place::new();

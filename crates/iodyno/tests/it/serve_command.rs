@@ -18,7 +18,7 @@ fn serve(place: &Place, flags: &str, script: &str) -> Command {
     command
 }
 
-/// Runs it to its end, after which no file of the server is left.
+/// Runs `serve` with a script to its end. Afterwards, no file of the server may be left.
 fn run(place: &Place, flags: &str, script: &str) -> RunOutput {
     let output = Running::of(&mut serve(place, flags, script)).finish();
     assert_eq!(names(&place.path("tmp")), [""; 0], "{output:?}");

@@ -25,7 +25,7 @@ impl Client {
         Self(BufReader::new(UnixStream::connect(place.path("ctl.sock")).unwrap()))
     }
 
-    /// Sends a line, and returns the reply, which the schema must have.
+    /// Sends a line, and returns the reply, which must be valid by the schema.
     fn say(&mut self, line: &str) -> Value {
         writeln!(self.0.get_ref(), "{line}").unwrap();
         let mut said = String::new();
@@ -35,7 +35,7 @@ impl Client {
         reply
     }
 
-    /// Sends a request that the schema has.
+    /// Sends a request, which must be valid by the schema.
     fn ask(&mut self, mut request: Value) -> Value {
         request["version"] = 1.into();
         assert!(is_valid("request", &request), "{request}");
@@ -90,7 +90,7 @@ fn requests_and_replies_follow_the_schema() {
     }
 }
 
-/// With pytest where it is installed, and the plugin as an installed package registers it.
+/// Tests the Python package: with pytest if it is installed, and with the plugin as an installed package registers it.
 #[test]
 fn the_python_package_serves_disks() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/python");

@@ -13,13 +13,14 @@ use iodyno_nbd::{CmdFlags, Errno, Kind};
 use iodyno_units::rng::{below, stream};
 use std::time::Duration;
 
-/// A number of the environment.
+/// Value of an environment variable as a number; `None` if it is not set.
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|n| n.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
-/// The power fails while sixteen writes are in flight, three times or as the environment says. Gives how many acknowledged
-/// units were lost. (A device that takes a few µs for a write is dilated, so that some are.)
+/// Cuts the power while sixteen writes are in flight, three times or as often as the environment says. Returns the
+/// number of acknowledged units that were lost. (A device that takes a few µs for a write is dilated, so that some
+/// are.)
 fn cuts(device: &str, is_protected: bool) -> u64 {
     let place = Place::new();
     let server = Served::start(&place, &format!("{device} --no-floor"));
@@ -62,8 +63,8 @@ fn cuts(device: &str, is_protected: bool) -> u64 {
     lost_units
 }
 
-/// Power that stays off takes what the server says and ends connections, and a client that connects in that time gets errors
-/// until it is back.
+/// Power that stays off loses the data that the server states, and ends connections. A client that connects in that
+/// time gets errors until the power is back.
 #[test]
 fn power_that_is_off_takes_what_the_server_says() {
     const UNITS: usize = 40;
@@ -186,8 +187,8 @@ fn a_power_cut_leaves_whole_blocks() {
     assert!(survives.is_sorted_by(|a, b| a >= b), "a later write survives: {blocks:?}");
 }
 
-/// No client goes on after its data was lost as if nothing had happened. A power failure ends its connection; where the
-/// host lives and its device alone loses data, the next flush of each client fails, and of later ones none.
+/// After a loss of data, no client can continue without an error. A power failure ends its connection. If a device
+/// alone loses data while the host stays up, the next flush of each client fails, once.
 #[test]
 fn no_loss_is_followed_by_a_flush_that_succeeds() {
     let place = Place::new();
@@ -243,8 +244,8 @@ fn a_volatile_cache_loses_what_was_not_flushed_and_nothing_else() {
     assert!(cuts("ssd-msata-mlc-128g --dilate 30", false) > 0, "three power cuts took nothing");
 }
 
-/// Kills servers at random moments, each on the files that the one before has left. Gives how many
-/// acknowledged units were lost.
+/// Kills servers at random moments, each on the files that the previous one left. Returns the number of acknowledged
+/// units that were lost.
 fn kills(words: &str, is_protected: bool) -> u64 {
     let place = Place::new();
     flash(&place, "device.toml", is_protected, 0);

@@ -6,7 +6,7 @@ use crate::serve::{MIB, Served, flash};
 use iodyno_nbd::{CmdFlags, Kind};
 use std::time::{Duration, Instant};
 
-/// What the reply promises.
+/// Effect on reads that the reply to a fault promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
     Fails,
@@ -27,7 +27,7 @@ fn says(reply: &str) -> Says {
     }
 }
 
-/// Whether any of some reads fails: an array asks its members in turn.
+/// Whether any of several reads fails. One read is not enough, because an array reads from its members in turn.
 fn fails(server: &Served<'_>, offset_bytes: u64) -> bool {
     let mut client = server.client();
     (0..4).any(|_| client.read(offset_bytes, &mut [0; 4096]).is_err())
@@ -42,7 +42,7 @@ fn wait_until_landed(server: &Served<'_>) {
     }
 }
 
-/// The reply to a fault when the data there is on the medium: an array has rewritten what a member could not read.
+/// The reply to a fault that is injected once the data is on the medium.
 fn landed_reply(server: &Served<'_>, fault: &str) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -97,7 +97,7 @@ fn replies_say_what_readers_see() {
     }
 }
 
-/// Data in the write buffer repairs the place when it lands.
+/// Data in the write buffer repairs the damaged range when it reaches the medium.
 #[test]
 fn a_fault_below_buffered_data_has_no_effect() {
     let place = Place::new();
@@ -123,7 +123,7 @@ fn a_fault_below_buffered_data_has_no_effect() {
     server.stop();
 }
 
-/// What changes nothing says so.
+/// The reply to a fault that changes nothing says so.
 #[test]
 fn faults_that_are_in_effect_already_are_named() {
     let place = Place::new();

@@ -11,7 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Linux's number for the error of a read; None: it succeeded.
+/// Linux's number of the error with which a read fails; None: it succeeded.
 fn reads(client: &mut Blocking, offset_bytes: u64) -> Option<i32> {
     client.read(offset_bytes, &mut [0; 4096]).err().map(|e| e.raw_os_error().unwrap())
 }
@@ -133,7 +133,8 @@ assert h.pread(8192, 0) == b'\\7' * 8192 and h.pread(4096, 16384) == b'\\7' * 40
     }
 }
 
-/// The cells were written when the program ended, for which no request waits where the buffer is protected.
+/// Waits until a read succeeds again. With a protected buffer, no request waits for the program operation that writes
+/// the cells.
 fn wait_for_read(client: &mut Blocking, offset_bytes: u64) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while reads(client, offset_bytes).is_some() {
@@ -170,7 +171,7 @@ fn corrupt_data_are_rebuilt_where_there_is_parity() {
     server.stop();
 }
 
-/// Mean latency of the reads between two statuses, in the model's time, ns.
+/// Mean latency of the reads between two statuses, ns of simulated time.
 fn mean_ns(before: &Value, after: &Value) -> f64 {
     let of = |status: &Value| {
         let read = &status["volumes"][0]["operations"]["read"];
@@ -189,8 +190,8 @@ fn read_some(client: &mut Blocking) -> Duration {
     begun.elapsed()
 }
 
-/// In the model's time exactly; and a client can't measure less than the model's time. No other operations
-/// run: reads just after writes wait for the cells too, which would make the comparison invalid.
+/// The factor is exact in simulated time, and no client measures less than simulated time. No other operations run:
+/// reads just after writes wait for the cells too, which would make the comparison invalid.
 #[test]
 fn a_slow_device_is_slower_by_its_factor() {
     for device in ["exflash-400g", "ssd-msata-mlc-128g", "./device.toml"] {
@@ -223,7 +224,7 @@ fn a_slow_device_is_slower_by_its_factor() {
     }
 }
 
-/// The delay is exact in the model's time, of the kind that was asked for, and no client measures less.
+/// The delay is exact in simulated time and affects only its kind of operation. No client measures less.
 #[test]
 fn a_delay_is_added_to_operations_of_its_kind() {
     let place = Place::new();

@@ -47,7 +47,7 @@ fn sockets_belong_to_their_owner_and_stale_ones_are_replaced() {
     assert_eq!(place.names(), ["device.toml", "serve.log"]);
 }
 
-/// A file that is no socket belongs to another program.
+/// A file that is not a socket belongs to another program, and is not removed.
 #[test]
 fn files_are_not_mistaken_for_stale_sockets() {
     let place = place();

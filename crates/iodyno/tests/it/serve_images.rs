@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// An image of 40 MiB and a sector with data at both ends, and a hole between. Gives its bytes.
+/// Writes an image of 40 MiB plus one sector, with data at both ends and a hole between. Returns its bytes.
 fn image(place: &Place, name: &str) -> Vec<u8> {
     let mut bytes = vec![0; 40 * MIB as usize + 512];
     for part in [0..3 * MIB as usize, 39 * MIB as usize..40 * MIB as usize + 512] {
@@ -33,8 +33,8 @@ fn compare(place: &Place, name: &str) {
     assert!(said.contains("Images are identical"), "{said}");
 }
 
-/// Byte for byte and of the same size, through every kind of device; what clients write and trim is there
-/// until the server ends, and the image never changes.
+/// An image is served byte for byte and in its size through every kind of device. Data that clients write and trim
+/// stays changed until the server ends, and the image never changes.
 #[test]
 fn an_image_is_served_and_stays_as_it_is() {
     let place = Place::new();
@@ -76,7 +76,7 @@ fn an_image_is_served_and_stays_as_it_is() {
     }
 }
 
-/// A power cut takes from the writes over an image what it takes from others, and nothing of the image.
+/// A power cut loses the same writes over an image as over an empty volume, and nothing of the image.
 #[test]
 fn a_power_cut_takes_nothing_of_an_image() {
     let place = Place::new();
@@ -97,8 +97,8 @@ fn a_power_cut_takes_nothing_of_an_image() {
     server.stop();
 }
 
-/// In place the image is the volume: what was flushed is in it, and no sums stay beside it that another program's
-/// writes would make wrong.
+/// With --write-image, the image holds the volume: flushed data is in it, and no checksum file stays next to it,
+/// because writes of other programs would not update it.
 #[test]
 fn an_image_is_written_in_place_where_that_is_asked_for() {
     let place = Place::new();
@@ -141,7 +141,7 @@ fn an_image_is_written_in_place_where_that_is_asked_for() {
     assert!(!place.path("disk.img.sums").exists());
 }
 
-/// Other formats, by the program that reads them.
+/// An image in another format is served through the program that reads it.
 #[test]
 fn an_export_of_another_server_is_served() {
     let place = Place::new();
@@ -169,7 +169,7 @@ fn an_export_of_another_server_is_served() {
     assert!(fs::read(place.path("disk.qcow2")).unwrap() == before);
 }
 
-/// Smaller and larger than the device, with an image and without; a record says so too.
+/// Volumes smaller and larger than the device, with and without an image. A record has the size, too.
 #[test]
 fn a_volume_has_the_size_that_is_asked_for() {
     let place = Place::new();

@@ -8,7 +8,7 @@ use iodyno_nbd::{CmdFlags, Kind};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// One of each way to serve a volume of 8 MiB.
+/// Arguments of `serve` for each way to serve a volume of 8 MiB.
 const SERVED: [&str; 4] = [
     "ram:8MiB",
     "exflash-400g --size 8MiB --speed native",
@@ -42,7 +42,8 @@ fn read(client: &mut Blocking, at: u64) -> Vec<u8> {
     bytes
 }
 
-/// The faults at the interface, over or not, as `status` has them: description, requests in scope, requests that met it.
+/// The faults at the interface in the status, including those that are over: description, requests in scope, and
+/// affected requests.
 fn in_effect(served: &Served<'_>) -> Vec<(String, u64, u64)> {
     let status = served.status();
     let of = status["volumes"].as_array().map_or(&status, |volumes| &volumes[0]);

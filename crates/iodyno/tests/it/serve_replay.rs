@@ -126,7 +126,7 @@ fn a_record_has_the_faults_at_interfaces() {
     place.iodyno("replay old.rec").succeeds();
 }
 
-/// With the transport's time subtracted, and in dilated time, it is the same machine.
+/// A record is of the same machine if the transport's latency is subtracted, and if time is dilated.
 #[test]
 fn a_record_in_other_times_gives_the_same_events_too() {
     let place = Place::new();

@@ -44,13 +44,13 @@ impl Stamps {
         Self { units: vec![Unit::default(); UNITS as usize], sequence: 0, is_protected, seed }
     }
 
-    /// The connection has ended: nothing is in flight.
+    /// Must be called once a connection has ended: nothing is in flight any more.
     pub(crate) fn reconnect(&mut self) {
         self.units.iter_mut().for_each(|unit| unit.busy = false);
     }
 
-    /// Reads everything: each unit is one that was written, and none that had to survive is lost.
-    /// The content is the expected one from here on.
+    /// Reads everything. Asserts that each unit holds a write that was sent to it, and that no unit that had to survive
+    /// is lost. From now on, the content found is the expected one.
     #[track_caller]
     pub(crate) fn check(&mut self, server: &Served<'_>, when: &str) -> Found {
         let mut bytes = vec![0; UNIT * UNITS as usize];
@@ -80,7 +80,7 @@ enum Sent {
         sequence: u64,
         forced: bool,
     },
-    /// The acknowledged write when it was sent.
+    /// A flush, with the last acknowledged write of each unit when the flush was sent.
     Flush(Vec<u64>),
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Writer<'a> {
     buffers: Vec<Vec<u8>>,
     sent: Vec<Option<Sent>>,
     random: iodyno_units::rng::Generator,
-    /// Requests that failed.
+    /// Number of requests that failed.
     pub(crate) failed: u64,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
         Self { crowd, stamps, buffers, sent, random, failed: 0 }
     }
 
-    /// Sends until all slots are in use. (A connection that has ended shows when replies are taken.)
+    /// Sends requests until all slots are in use. (If the connection has ended, [`Self::take`] returns the error.)
     pub(crate) fn fill(&mut self, flushes: bool) {
         for slot in 0..DEPTH {
             if self.sent[slot as usize].is_some() {
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
         self.sent[slot as usize] = Some(Sent::Write { units, sequence, forced });
     }
 
-    /// Receives replies, at least one; gives how many succeeded. An error: the server is gone.
+    /// Receives at least one reply. Returns the number of requests that succeeded; an error: the server is gone.
     pub(crate) fn take(&mut self) -> std::io::Result<u64> {
         let mut succeeded = 0;
         for (slot, result) in self.crowd.answers()? {
@@ -189,7 +189,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Goes on until the power cut ends the connection.
+    /// Sends requests until the power cut ends the connection.
     pub(crate) fn drive_to_end(&mut self) {
         loop {
             self.fill(false);
@@ -199,7 +199,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Waits for what is in flight; or the server is gone.
+    /// Waits until nothing is in flight; an error: the server is gone.
     pub(crate) fn drain(&mut self) -> std::io::Result<()> {
         while self.sent.iter().any(Option::is_some) {
             self.take()?;

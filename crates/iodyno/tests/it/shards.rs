@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const SWEEP: &str = "run random-read --on model:ssd-sata3-mlc-200g --vary depth=1,2,4,8,16 --vary block=4KiB,16KiB,64KiB --time 10ms --seed 5";
 
-/// The cells, without how long they took to simulate.
+/// The cells of a document, without the time that their simulation took.
 fn figures(document: &Value) -> Vec<Value> {
     let without = |cell: &Value| {
         let mut cell = cell.clone();
@@ -16,7 +16,7 @@ fn figures(document: &Value) -> Vec<Value> {
     cells(document).iter().map(without).collect()
 }
 
-/// However many there are, and in whatever order they are named.
+/// Merged shards equal one run, for any number of shards and any order of their notebooks.
 #[test]
 fn shards_that_are_merged_equal_one_run() {
     let place = Place::new();
@@ -38,8 +38,8 @@ fn shards_that_are_merged_equal_one_run() {
     }
 }
 
-/// Notebooks of a stranger: numbers that no flag takes, another run's cells, cells too many and too few, real targets, a
-/// shard that is there twice, and texts that would move the cursor.
+/// Notebooks that were not written by this program: numbers out of range, another run's cells, too many or too few
+/// cells, real targets, a shard that occurs twice, and texts that would move the cursor.
 #[test]
 fn shards_that_do_not_fit_are_refused() {
     let place = Place::new();

@@ -11,7 +11,7 @@ fn valid(document: &Value) {
     assert!(validator.is_valid(document), "{document}");
 }
 
-/// A demand like a run's: its workload, the part that it worked on, its rate and p99; or others, where they are given.
+/// The demand of a run: its workload, the address range that it used, its rate and its p99. Flags override them.
 #[test]
 fn a_demand_is_like_a_run() {
     let place = Place::new();
@@ -52,7 +52,7 @@ fn saturation_is_a_document_too() {
     assert!(place.iodyno(words).succeeds().stdout.contains("devices can run at full speed"));
 }
 
-/// Nothing meets it: an exit code of its own, and what comes nearest.
+/// If nothing meets the demand, the exit code says so, and the output names the nearest candidate.
 #[test]
 fn what_nothing_meets_is_said() {
     let place = Place::new();

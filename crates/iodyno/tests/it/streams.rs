@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const BLOCK: usize = 4096;
 
-/// A laid-out file, then a run that writes to it; the file before and after.
+/// Lays out a file, then runs a workload that writes to it. Returns the file's content before and after.
 fn before_and_after(place: &Place, workload: &str, flags: &str) -> (Vec<u8>, Vec<u8>) {
     let path = place.path("t");
     let _ = std::fs::remove_file(&path);
@@ -47,7 +47,7 @@ fn one_seed_gives_the_same_bytes_by_every_engine() {
     }
 }
 
-/// Number of writes to each block: its generation, 0 where it is not verifiable.
+/// Number of writes to each block: its generation, or 0 if the block is not verifiable.
 fn generations(bytes: &[u8]) -> Vec<u8> {
     let generation = |block| Mark::read(block).map_or(0, |mark| mark.generation);
     bytes.chunks(BLOCK).flat_map(|block| generation(block).to_le_bytes()).collect()

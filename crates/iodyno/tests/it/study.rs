@@ -53,7 +53,7 @@ fn a_study_is_one_document_or_a_page() {
     assert!(output.stderr.is_empty(), "{}", output.stderr);
 }
 
-/// `--figure` takes tables and figures by their names; the others are not simulated.
+/// `--figure` selects tables and figures by their names; others are not simulated.
 #[test]
 fn one_figure_of_a_study() {
     let place = Place::new();

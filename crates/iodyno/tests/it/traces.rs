@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// What an own trace says: time, kind, offset and length of each operation, in the order of the file.
+/// Operations of a trace in iodyno's format: time, kind, offset and length of each, in the order of the file.
 fn operations(path: &Path) -> Vec<(u64, String, u64, u64)> {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.starts_with("iodyno trace 1\n") && text.contains("\nend "), "{text:.200}");
@@ -17,7 +17,7 @@ fn operations(path: &Path) -> Vec<(u64, String, u64, u64)> {
     lines.map(|w| (number(&w[1]), w[5].clone(), number(&w[6]), number(&w[7]))).collect()
 }
 
-/// An iolog of 300 operations at times, kinds and places of its own; as operations, too.
+/// An iolog of 300 operations with different times, kinds and addresses, as text and as operations.
 fn iolog() -> (String, Vec<(u64, String, u64, u64)>) {
     let (mut text, mut ops) = ("fio version 3 iolog\n0 f add\n0 f open\n".to_owned(), Vec::new());
     for i in 0..300_u64 {
@@ -37,7 +37,7 @@ fn iolog() -> (String, Vec<(u64, String, u64, u64)>) {
     (text, ops)
 }
 
-/// Operations of the only cell by kind, those that failed included.
+/// Number of operations of the only cell, by kind, including failed ones.
 fn counts(document: &Value) -> Vec<(&'static str, u64)> {
     let cell = &cells(document)[0];
     let kinds = ["read", "write", "flush", "trim", "write_zeroes"].into_iter();
@@ -47,8 +47,8 @@ fn counts(document: &Value) -> Vec<(&'static str, u64)> {
 
 const MODEL: &str = "--on model:ssd-sata3-mlc-200g";
 
-/// In virtual time nothing is late: each operation is issued at its time, divided by the speed. The record of a replay,
-/// replayed, gives the same record again.
+/// In virtual time nothing is late: each operation is issued at its time, divided by the speed. If the recorded trace
+/// of a replay is replayed, it gives the same trace again.
 #[test]
 fn a_replay_issues_what_the_trace_has_and_its_record_is_a_fixed_point() {
     let place = Place::new();
@@ -83,8 +83,8 @@ fn a_replay_issues_what_the_trace_has_and_its_record_is_a_fixed_point() {
     assert_eq!(operations(&place.path("f.trace")), part);
 }
 
-/// Jobs of fio at the same time are recorded together, each from its own start, at its place on the target; the replay
-/// issues the same at the same times. A group after it is another cell, which one trace does not hold.
+/// Simultaneous jobs of fio are recorded together, each from its own start and at its place on the target. The replay
+/// issues the same operations at the same times. A later group is another cell, which the trace does not contain.
 #[test]
 fn jobs_at_the_same_time_are_one_trace() {
     let place = Place::new();
@@ -109,7 +109,7 @@ fn jobs_at_the_same_time_are_one_trace() {
     place.iodyno(&words).exits(2).says(&["a single cell", "simultaneous jobs"]);
 }
 
-/// A replay that was cut is one cell without figures, which nothing continues.
+/// An interrupted replay is one cell without figures. It can't be resumed.
 #[test]
 fn a_cut_replay_is_begun_again() {
     let place = Place::new();
@@ -123,8 +123,7 @@ fn a_cut_replay_is_begun_again() {
         .fails(2, &["the replay of a trace", "--from", "iodyno replay a.log"]);
 }
 
-/// On real storage too every operation is issued once, whatever the timing; and the request that is kept says which
-/// trace it was.
+/// On real storage, too, every operation is issued once, whatever the timing. The stored request names the trace.
 #[test]
 fn on_a_file_all_operations_are_issued_once() {
     let place = Place::new();
@@ -158,7 +157,7 @@ fn on_a_file_all_operations_are_issued_once() {
     );
 }
 
-/// Guards, ranges and alignments are those of any workload, with the remedy in a replay's words.
+/// Safety checks, ranges and alignments are those of any workload, with remedies for a replay.
 #[test]
 fn what_does_not_fit_is_refused_with_the_remedy() {
     let place = Place::new();
@@ -203,8 +202,8 @@ fn a_trace_is_described() {
     place.iodyno("replay bad.log").fails(2, &["line 3: the offset is not a whole number"]);
 }
 
-/// Traces of other tools begin with their first operation, and their response times are those of its own completions;
-/// what has no addresses is refused by name, and a format that is asked for wins.
+/// Traces of other tools begin with their first operation, and each response time ends at the operation's own
+/// completion. Files without addresses are refused by name, and a requested format takes precedence.
 #[test]
 fn traces_of_other_tools_are_replayed() {
     let place = Place::new();
@@ -245,7 +244,7 @@ fn traces_of_other_tools_are_replayed() {
     place.iodyno("replay bpf.txt").fails(2, &["bpf.txt", "bpftrace", "bcc's biosnoop"]);
 }
 
-/// What a served volume's clients asked for is replayed elsewhere; on its own system as before.
+/// A record of a served volume's clients is replayed on any target, or executed again on its own system.
 #[test]
 fn a_record_of_served_storage_runs_on_any_target() {
     let place = Place::new();
@@ -261,7 +260,7 @@ fn a_record_of_served_storage_runs_on_any_target() {
     assert_eq!(operations(&place.path("it.trace")), expected);
 }
 
-/// Any run's operations are a trace: their number, places and times are those of the run.
+/// The operations of any run can be recorded as a trace, with the number, addresses and times of the run.
 #[test]
 fn a_runs_operations_are_recorded() {
     let place = Place::new();
@@ -283,7 +282,8 @@ fn a_runs_operations_are_recorded() {
     place.iodyno(&words).exits(2).says(&["a.trace", "it already exists"]);
 }
 
-/// In closed loop the time is when an operation was issued: of a worker's first one not before its thread ran.
+/// In closed loop the recorded time is the time of issue. For a worker's first operation, it is not before its thread
+/// started.
 #[test]
 fn first_operations_are_stamped_when_they_are_issued() {
     let place = Place::new();

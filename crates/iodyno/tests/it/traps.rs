@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A stack that was built: its target, and its parts to be removed, the upper before the lower.
+/// A stack that was built: its target, and its parts to be removed, upper parts first.
 struct Rig {
     target: String,
     /// Dropped in order.
@@ -35,8 +35,8 @@ impl Rig {
     }
 }
 
-/// A name, the stack's constructor, and the required verdict: None for an honest one. A stack that
-/// can't be built here gives the reason.
+/// Name of the stack, its constructor, and the required verdict; None for an honest stack. A constructor that fails on
+/// this machine returns the reason.
 type Trap = (&'static str, fn(&Place) -> Result<Rig, &'static str>, Option<&'static str>);
 
 const TRAPS: &[Trap] = &[
@@ -114,7 +114,7 @@ const WORKLOAD: &str = "schema = 1\ndepth = 4\nblock = \"64KiB\"\n[mix]\nread = 
     [limits]\ntime = \"250ms\"\n";
 /// Verdicts that state that no device was measured.
 const CAUGHT: [&str; 2] = ["PAGE_CACHE", "MEMORY"];
-/// Tries to detect a trap, while others use the disk.
+/// Number of attempts to detect a trap, because other programs may use the disk.
 const TRIES: u32 = 6;
 
 #[test]
@@ -221,7 +221,7 @@ fn overlay(place: &Place, below: &Path) -> Rig {
     Rig::new(format!("scratch:16MiB@{}", mount.0.display())).on(mount)
 }
 
-/// A compressed RAM disk of its own.
+/// A compressed RAM disk, removed when dropped.
 struct Zram(String);
 
 impl Drop for Zram {
@@ -238,12 +238,12 @@ fn zram(_: &Place) -> Result<Rig, &'static str> {
     Ok(Rig::new(format!("/dev/zram{}", zram.0)).on(zram))
 }
 
-/// nbdkit with a file, with its defaults: through the page cache.
+/// Serves a file with nbdkit's defaults, which use the page cache.
 fn nbdkit(place: &Place) -> Server {
     Server::nbdkit(&format!("file {}", image(place).display()))
 }
 
-/// QEMU with a file, by this kind of cache.
+/// Serves a file with QEMU and this cache mode.
 fn qemu(place: &Place, cache: &str) -> Server {
     let file = image(place);
     Server::start(|socket, _| {
@@ -258,7 +258,7 @@ fn served(server: Server) -> Rig {
     Rig::new(server.uri("")).on(server)
 }
 
-/// An export as a file, by nbdfuse.
+/// An export as a file, through nbdfuse.
 struct Fuse {
     _running: Running,
     point: PathBuf,

@@ -9,7 +9,7 @@ fn cell(place: &Place, words: &str) -> Value {
     cells(&place.document(words))[0].clone()
 }
 
-/// The first of some attempts with this verdict: whether a rate is met also depends on the
+/// Repeats a run until it has this verdict, and returns the cell, because whether a rate is met also depends on the
 /// machine's other load.
 fn says(place: &Place, words: &str, code: &str) -> Value {
     let attempts = (0..5).map(|_| cell(place, words));
@@ -18,7 +18,7 @@ fn says(place: &Place, words: &str, code: &str) -> Value {
     })
 }
 
-/// Where the target keeps no content, the requested verification did not happen.
+/// If the target stores no content, the requested verification does not happen, and a verdict says so.
 #[test]
 fn nothing_is_verified_where_nothing_is_kept() {
     let place = Place::new();
@@ -133,7 +133,7 @@ fn notes_appear_beside_valid() {
     assert_eq!(cells(&shown)[0]["verdicts"], found["verdicts"]);
 }
 
-/// What an earlier run said of the machine is counted, and not said again; `show` and JSON keep it.
+/// Notes about the machine that an earlier run printed are only counted; `show` and JSON have them all.
 #[test]
 fn notes_about_the_machine_are_printed_once() {
     let place = Place::new();

@@ -26,14 +26,14 @@ fn changed(a: &[u8], b: &[u8]) -> Vec<usize> {
     (0..UNITS).filter(differs).collect()
 }
 
-/// Other programs on the disk and the processors, and how full the disk is, are no findings of a pass.
+/// Whether a pass has no findings. Notes on other programs' activity and on a full disk are not findings.
 fn is_sound(said: &[&str]) -> bool {
     let of_the_machine =
         |code: &str| code.starts_with("FOREIGN_") || matches!(code, "FILE_SYSTEM_FULL" | "STARVED");
     said.iter().any(|code| *code == "VALID" || of_the_machine(code))
 }
 
-/// The map of what a run wrote beyond the part that a later run uses is read and kept.
+/// A run on a part of a file reads and keeps the map of the earlier writes to the rest.
 #[test]
 fn a_run_on_a_part_of_a_file_keeps_the_map_of_the_rest() {
     let place = Place::new();
@@ -167,7 +167,7 @@ fn unverified_content_is_reported() {
     place.iodyno("run --verify-only random-read --on ./f").fails(2, &["cannot be used with"]);
 }
 
-/// A run that was killed: its writes are newer than the map, and nothing is called corrupt.
+/// A run that was killed left writes that are newer than its map. They are not called corrupt.
 #[test]
 fn a_killed_run_left_no_map_of_its_writes() {
     let place = Place::new();
@@ -223,7 +223,7 @@ fn a_power_cut_loses_only_unflushed_writes() {
     server.stop();
 }
 
-/// iodyno itself lays a file out again: an earlier run's writes are not expected there any more.
+/// If iodyno itself lays a file out again, writes of earlier runs are no longer expected in it.
 #[test]
 fn a_file_that_is_laid_out_again_has_no_map() {
     let place = Place::new();

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 const HOSTILE: &str =
     "<script>window.__pwned=1</script>\"'><img/src=x/onerror=alert(1)>\u{202e}evil";
 
-/// A server of the page, which ends with the test.
+/// A server of the page, ended when dropped.
 struct Server {
     running: Running,
     /// `127.0.0.1:PORT`.
     host: String,
-    /// Text after the address that it printed: empty, or `?token=…`.
+    /// Text after the printed address: empty, or `?token=…`.
     secret: String,
 }
 
@@ -372,7 +372,7 @@ fn a_signal_ends_it_and_a_taken_port_is_named() {
     }
 }
 
-/// Faults are injected, and runs stopped and named, only with permission; the page says what happened.
+/// Only with permission, faults are injected and runs are stopped and renamed. The page says what happened.
 #[test]
 fn with_permission_it_stops_names_and_breaks() {
     let place = Place::new();
@@ -443,7 +443,7 @@ fn with_permission_it_stops_names_and_breaks() {
     served.finish().succeeds();
 }
 
-/// A form says what the command says, and takes nothing but names of the catalog and plain values.
+/// A form answers like the command, and accepts only names of the catalog and plain values.
 #[test]
 fn forms_answer_as_the_command_does() {
     let place = Place::new();
@@ -481,7 +481,7 @@ fn forms_answer_as_the_command_does() {
     run.finish().exits(130);
 }
 
-/// The intervals of the page's script sum up to the run's, whatever the time of its looks.
+/// The intervals that the page's script adds up equal those of the run, whenever the script polls.
 #[test]
 fn a_study_is_simulated_and_shown() {
     let place = Place::new();

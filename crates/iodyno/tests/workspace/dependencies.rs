@@ -1,12 +1,12 @@
-//! What this workspace depends on: licences, sources, versions that are there twice, and the oldest compiler. The rules are
-//! those of `deny.toml`, which cargo-deny reads too; what is here needs neither cargo-deny nor a network.
+//! Dependencies of this workspace: licences, sources, duplicate versions, and the oldest compiler. The rules are those
+//! of `deny.toml`, which cargo-deny reads too; these tests need neither cargo-deny nor a network.
 
 use super::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Everything that a build of any crate, feature and test on Linux takes, as `cargo metadata` names it.
+/// Packages that a build of any crate, feature and test on Linux needs, as `cargo metadata` lists them.
 fn packages() -> Vec<Value> {
     let out = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline", "--all-features"])

@@ -84,7 +84,7 @@ fn crates_import_lower_layers_only() {
     assert_eq!(seen, LAYERS.len());
 }
 
-/// What these import of `catalog` reads texts that others found: they open no file.
+/// These crates parse texts with `catalog`, but don't let it find files by name.
 #[test]
 fn emulate_workload_and_method_find_no_files() {
     let mut all = Vec::new();
@@ -102,10 +102,10 @@ fn emulate_workload_and_method_find_no_files() {
     }
 }
 
-/// A module of a crate, from the crate's root on.
+/// Path of a module, from the crate's root.
 type Module = Vec<String>;
 
-/// What the code of a module names: paths from `crate`, `self` and `super` on, and what it imports by which name.
+/// Names that the code of a module uses: paths from `crate`, `self` and `super` on, and imports by their local names.
 #[derive(Default)]
 struct Named {
     paths: Vec<Vec<String>>,
@@ -132,7 +132,8 @@ impl Named {
         named
     }
 
-    /// Takes the paths of the tree that begins at a token, below `prefix`; gives where it ends.
+    /// Collects the paths of the `use` tree or path that begins at token `at`, below `prefix`. Returns the index of the
+    /// token after it.
     fn tree(&mut self, tokens: &[&str], mut at: usize, prefix: &[String], is_use: bool) -> usize {
         let mut path = prefix.to_vec();
         let is_name = |t: &str| t.starts_with(|c: char| c.is_alphabetic() || c == '_');
@@ -167,7 +168,7 @@ impl Named {
     }
 }
 
-/// Names, `::`, and every other sign by itself.
+/// Splits code into names, `::`, and single other characters. Blanks are left out.
 fn tokens(code: &str) -> Vec<&str> {
     let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut all = Vec::new();
@@ -186,7 +187,7 @@ fn tokens(code: &str) -> Vec<&str> {
     all
 }
 
-/// The module, of those there are, that holds what `path` names in `module`; through imports that hand it on.
+/// The module that defines what `path` means in `module`; follows imports through other modules.
 fn holder(modules: &BTreeMap<Module, Named>, module: &Module, path: &[String]) -> Option<Module> {
     let (mut holder, mut rest) = (module.clone(), path);
     match rest.first()?.as_str() {
@@ -221,7 +222,7 @@ fn holder(modules: &BTreeMap<Module, Named>, module: &Module, path: &[String]) -
     Some(holder)
 }
 
-/// The modules of a crate with what they name; tests are left out.
+/// The modules of a crate, without tests, each with the names that it uses.
 fn modules(src: &Path) -> BTreeMap<Module, Named> {
     let mut files = Vec::new();
     sources(src, &mut files);
@@ -242,8 +243,8 @@ fn modules(src: &Path) -> BTreeMap<Module, Named> {
     all
 }
 
-/// Parent and child may name each other. Siblings, each with all that is below it, must not import each other in
-/// a circle: what both need belongs into a file of its own.
+/// A parent and its child may use each other. Siblings, each with all modules below it, must not import each other in a
+/// circle: code that both need belongs in a separate file.
 #[test]
 fn sibling_modules_import_each_other_in_no_circle() {
     let mut found = Vec::new();
@@ -339,7 +340,7 @@ const WRITING: &[&str] = &[
     "libc::open",
 ];
 
-/// The places outside `targets`, which guards all other writes, where these are allowed, with reasons.
+/// Places outside `targets` that may write files, each with the reason. `targets` guards all other writes.
 const WRITERS: &[(&str, &str)] = &[
     ("bench/", "a tool for developers, which writes into folders that it is given"),
     ("catalog/build.rs", "writes what is compiled in"),
@@ -418,7 +419,7 @@ fn only_targets_writes_files() {
     assert!(idle.is_empty(), "listed, and not needed: {idle:?}");
 }
 
-/// What opens a file to read it.
+/// Calls that open a file for reading.
 const READING: &[&str] = &["File::open(", "fs::read(", "read_to_string("];
 
 /// Code that reads files which no user names, or checks them itself: `(place, why)`.
@@ -462,7 +463,7 @@ fn named_files_are_read_in_one_place() {
     assert!(idle.is_empty(), "listed, and not needed: {idle:?}");
 }
 
-/// What reads one fact of a cell, a target or the machine.
+/// Expressions that read one fact of a cell, a target or the machine.
 const READS_OF_FACTS: &[&str] = &[
     "facts[\"",
     "facts.get(\"",
@@ -474,7 +475,7 @@ const READS_OF_FACTS: &[&str] = &[
     "machine[\"",
 ];
 
-/// Facts are for people: what code needs is evidence, or a field of a description.
+/// Facts are for display. Data that code needs is evidence, or a field of a description.
 #[test]
 fn code_reads_facts_in_one_place() {
     let mut readers = Vec::new();

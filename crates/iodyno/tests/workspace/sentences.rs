@@ -31,7 +31,7 @@ const BEGINNINGS: &[Pattern] = &[
     ("What is ", 0, "the noun: `Dirty data`, `Contents of`"),
 ];
 
-/// Doc comments that say nothing beyond the declaration of their item, at most.
+/// Maximum number of doc comments that say nothing beyond the declaration of their item.
 const REPETITIONS: usize = 16;
 /// Words that add nothing to a name.
 const EMPTY_WORDS: &[&str] = &[
@@ -48,7 +48,7 @@ fn documents() -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// Lines of a file with their numbers; of sources those alone that a person reads.
+/// Lines of a file with their numbers. For sources, only lines that a person reads: comments and texts.
 fn lines(text: &str, is_source: bool) -> impl Iterator<Item = (usize, &str)> {
     let is_read = move |line: &str| !is_source || line.contains("//") || line.contains('"');
     (1..).zip(text.lines()).filter(move |(_, line)| is_read(line))

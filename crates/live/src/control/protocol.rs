@@ -11,7 +11,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Version of the protocol.
+/// Version that requests must state in the key `version`.
 const VERSION: u64 = 1;
 /// Commands that have their own key in a request (`"stop":true`). Fault commands share the key `fault`.
 const KEYS: [&str; 3] = ["status", "metrics", "stop"];

@@ -140,7 +140,7 @@ pub fn mount(
     Ok(Mounted { session: Some(session), folder: folder.to_owned() })
 }
 
-/// File system of the mounted folder.
+/// The FUSE file system of the mounted folder: answers requests of the kernel.
 struct Files {
     live: Arc<Served>,
     names: Vec<String>,
@@ -356,7 +356,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// Handles the `close` of a file descriptor: a no-op, as on a block device.
+    /// Called for each `close` of a file descriptor. A no-op, as on a block device.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.ok();
     }

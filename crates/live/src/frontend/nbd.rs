@@ -99,7 +99,8 @@ fn info(live: &Served, volume: u32, read_only: bool) -> Info {
     described(live.capacity_bytes(volume), description, rotational, read_only)
 }
 
-/// Describes an export to NBD clients: its size, description, block sizes and supported commands.
+/// Describes an export to NBD clients: its size, description, block sizes and supported commands. `rotational` and
+/// `read_only` become flags of the export.
 pub fn described(size_bytes: u64, description: String, rotational: bool, read_only: bool) -> Info {
     Info {
         size_bytes,
@@ -133,7 +134,7 @@ pub struct Volume {
 
 impl Volume {
     /// Creates the NBD export of a volume. Its connections use [`WORKERS`] worker threads of the emulated host,
-    /// numbered from `first_worker`.
+    /// numbered from `first_worker`. `read_only`: the server refuses writes.
     pub fn new(live: Arc<Served>, number: u32, first_worker: u32, read_only: bool) -> Self {
         let info = info(&live, number, read_only);
         Self { live, number, first_worker, connections: AtomicU32::new(0), info }

@@ -18,7 +18,7 @@ impl Pieces {
         Self { answer: Mutex::new(Some(Box::new(answer))), failed: Mutex::default() }
     }
 
-    /// Completes one of the operations.
+    /// Records the result of one of the operations. If several fail, the reply has the error of the last one.
     pub fn done(&self, result: Result<(), IoError>) {
         if let Err(error) = result {
             *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);

@@ -152,7 +152,7 @@ impl File {
         (end - units.start * UNIT_BYTES) as usize
     }
 
-    /// Checksums that a unit's content may match, and how many of the two are valid. If none is, any content is
+    /// The checksums of which a unit's content must match one, and their number: 0 to 2. If it is 0, any content is
     /// accepted.
     fn sums_of(&self, unit: u64, entry: Entry) -> ([u32; 2], usize) {
         let sums = [entry.sum, entry.former];
@@ -277,7 +277,8 @@ impl File {
     }
 
     /// Writes a part of a corrupt unit, which stays corrupt. Injected corruption is not in the stored bytes, so their
-    /// checksum is updated with them. If the stored bytes themselves do not match their checksum, it stays as it is.
+    /// checksum is updated with them. If the stored bytes themselves do not match their checksum, the checksum is not
+    /// changed.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         let lock = self.lock(part.unit).write();

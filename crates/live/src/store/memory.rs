@@ -202,7 +202,8 @@ impl Memory {
     }
 
     /// Writes a part of a corrupt unit, which stays corrupt. Injected corruption is not in the stored bytes, so their
-    /// checksum is updated with them. If the stored bytes themselves do not match their checksum, it stays as it is.
+    /// checksum is updated with them. If the stored bytes themselves do not match their checksum, the checksum is not
+    /// changed.
     #[cold]
     pub(super) fn write_beneath(&self, part: Part, data: &[u8]) -> Result<(), WriteError> {
         if !self.holds(part.unit) {

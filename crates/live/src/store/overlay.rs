@@ -106,8 +106,8 @@ pub(super) struct Overlay {
     accepted: u64,
     /// Writes of zeroes and trims in flight, oldest first, as indices into `payloads`.
     zeroes: Vec<u32>,
-    /// Units torn by a power cut that is not yet processed: the sequence number of the version of which the medium has
-    /// a part, and the byte at which this part ends.
+    /// Units torn by a power cut that is not yet processed. For each: the sequence number of the version that is on the
+    /// medium in part, and the byte at which that part ends.
     torn: HashMap<u64, (u64, usize)>,
 }
 

@@ -232,8 +232,8 @@ impl Store {
         outcome.and(self.durable.write(from.offset_bytes(), bytes))
     }
 
-    /// Writes to the base the section of a unit that a write covers. Volatile versions of the unit up to sequence
-    /// number `older` are written before it.
+    /// Stores in the base the section of a unit that a write covers. Before it, stores the unit's volatile versions up
+    /// to sequence number `older`.
     fn replace(&mut self, slot: u32, unit: u64, older: u64) -> Result<(), WriteError> {
         let part = self.overlay.payload(slot).part(unit);
         let mut written = Ok(());
@@ -246,8 +246,8 @@ impl Store {
         written
     }
 
-    /// Writes to the base the part of a write's unit below byte `until`. Volatile versions of the unit that were
-    /// accepted before the write are written up to `until`, too.
+    /// Stores in the base the part of a write's unit below byte `until`. Before it, stores volatile versions of the
+    /// unit that were accepted before the write, also up to `until`.
     fn tear(&mut self, slot: u32, unit: u64, until: usize) -> Result<(), WriteError> {
         let offset = unit * UNIT_BYTES;
         if let Some(version) = self.overlay.tears(unit, slot, until)
@@ -431,7 +431,7 @@ impl Store {
     }
 }
 
-/// Writes the section of a unit that the payload covers to the base, the durable content.
+/// Stores the section of a unit that the payload covers, as durable content.
 fn put(durable: &mut Durable, payload: &Payload, unit: u64) -> Result<(), WriteError> {
     let part = payload.part(unit);
     match payload.kind {

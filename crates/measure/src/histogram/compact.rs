@@ -121,8 +121,8 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// Decodes a bucket's distance and count. Distances nearly always take one byte, but counts take one or two
-/// unpredictably, so the length of a count is computed without a branch.
+/// Decodes a bucket's distance from the previous one, and its count; None if either is damaged. Distances nearly always
+/// take one byte, but counts take one or two unpredictably, so the length of a count is computed without a branch.
 #[inline]
 fn take_bucket(rest: &mut &[u8]) -> Option<(u64, u64)> {
     if let &[distance @ 0..0x80, low, high, ..] = *rest

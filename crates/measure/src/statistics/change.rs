@@ -30,7 +30,7 @@ pub struct Segment {
     pub start: usize,
     /// Index after the segment's last point.
     pub end: usize,
-    /// Mean of the segment's points.
+    /// Mean of the segment's points, in the unit of the values.
     pub mean: f64,
 }
 
@@ -47,8 +47,8 @@ pub struct NoiseEstimate {
 }
 
 impl NoiseEstimate {
-    /// Long-run variance, (1 + ρ)/(1 − ρ) times the variance of a point. The mean of the correlated points has the
-    /// standard error that independent points with this variance would give.
+    /// Long-run variance, (1 + ρ)/(1 − ρ) times the variance of a point. Independent points with this variance would
+    /// have a mean as uncertain as the mean of the correlated points.
     pub fn long_run(&self) -> f64 {
         self.variance * (1.0 + self.rho) / (1.0 - self.rho)
     }
@@ -78,8 +78,8 @@ pub fn noise(values: &[f64]) -> NoiseEstimate {
     NoiseEstimate { rho, variance: one * one / (2.0 * (1.0 - rho)) }
 }
 
-/// Median difference between neighbouring values that differ; 0 if none do. If most values are equal, as small counts
-/// are, it is the size of their steps, which is more than the noise that they hide.
+/// Median difference between neighbouring values that differ; 0 if none do. If most values are equal, as in a series of
+/// small counts, this is the step between two counts. It then exceeds the noise, which equal values hide.
 fn quantum(values: &[f64]) -> f64 {
     let steps = values.windows(2).map(|pair| (pair[1] - pair[0]).abs());
     let mut steps: Vec<f64> = steps.filter(|step| *step > 0.0).collect();
@@ -207,7 +207,7 @@ mod tests {
         assert!(exact > 0.9, "{exact}");
     }
 
-    /// Counts of a few operations a point are mostly equal, so that the median of their differences is 0.
+    /// If each point counts only a few operations, most neighbours are equal, and the median of their differences is 0.
     #[test]
     fn small_counts_have_no_breaks_but_the_real_one() {
         let right = share(200, |i| {

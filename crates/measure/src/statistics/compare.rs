@@ -318,8 +318,8 @@ mod tests {
         assert!(compare(&[], &Criteria { alpha: 0.5, ..Criteria::default() }).is_err());
     }
 
-    /// Latencies that vary by an order of magnitude. The shift is a ratio minus 1, so it cannot fall below −100
-    /// %, as differences divided by A's median did (−103.6 %).
+    /// Latencies that vary by an order of magnitude. The shift is a ratio minus 1, so it cannot fall below −100 %. A
+    /// difference divided by A's median could (−103.6 % for these values).
     #[test]
     fn no_shift_is_below_minus_a_hundred_percent() {
         let a = vec![1_000.0, 1_050.0, 1_090.0, 1_130.0, 1_180.0];

@@ -188,7 +188,7 @@ fn averaged(series: &[f64], width: usize) -> Vec<f64> {
 
 /// Finds a periodic swing in the whole series, or in its last half or quarter if a break hides it. Long series are
 /// averaged in steps of several values first. Returns the swing, whose period is a number of steps, and the number of
-/// values per step.
+/// values per step; None if there is no swing.
 fn swing_at_the_end(series: &[f64]) -> Option<(oscillation::Oscillation, usize)> {
     [1, 2, 4].into_iter().find_map(|part| {
         let tail = &series[series.len() - series.len() / part..];

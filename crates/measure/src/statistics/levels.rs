@@ -16,9 +16,10 @@ use super::partition::cheapest;
 
 /// Penalty of Schwarz's criterion for a shift, as a multiple of ln n: one for the level, one for the position.
 const PENALTY: f64 = 2.0;
-/// Further penalty for a shift. Schwarz's criterion is for long series. In simulated histories of 8 to 40 runs without a
-/// shift, with noise of 0.2 to 30 %, it alone finds one in 5 to 9 %, and in up to 27 % if neighbouring runs are correlated;
-/// with this penalty in less than 1 %, or about 2 %.
+/// Further penalty for a shift, because Schwarz's criterion is for long series. In simulated histories of 8 to 40 runs
+/// without a shift, with noise of 0.2 to 30 %, the criterion alone finds a shift in 5 to 9 % of the histories, or in up
+/// to 27 % if neighbouring runs are correlated. With this penalty, it finds one in less than 1 %, or in about 2 % if
+/// neighbouring runs are correlated.
 const PENALTY_MORE: f64 = 8.0;
 /// Factor between the penalties of successive candidates.
 const PENALTY_STEP: f64 = 1.5;
@@ -86,7 +87,7 @@ const RHO_MAX: f64 = 0.9;
 struct Noise {
     /// Correlation of neighbouring runs, 0 to [`RHO_MAX`].
     rho: f64,
-    /// Variance of the innovations.
+    /// Variance of the innovations, which are the independent parts of the runs' noise.
     variance: f64,
 }
 
@@ -116,12 +117,13 @@ impl Noise {
         Self { rho, variance: variance + NOISE_MIN * NOISE_MIN }
     }
 
-    /// Independent runs whose mean has the standard error of these runs' mean would have this variance.
+    /// Long-run variance: independent runs with this variance would have a mean as uncertain as the mean of these runs.
     fn long_run(&self) -> f64 {
         self.variance / (1.0 - self.rho).powi(2)
     }
 
-    /// Twice the negative log-likelihood of `n` runs in `segments`, but for a constant, plus the penalty of the shifts.
+    /// Twice the negative log-likelihood of `n` runs divided into `segments` segments, up to a constant, plus the
+    /// penalty of the shifts.
     fn criterion(&self, n: usize, segments: usize) -> f64 {
         let n = n as f64;
         let penalty = PENALTY * n.ln() + PENALTY_MORE;
@@ -297,8 +299,8 @@ mod tests {
         assert_eq!(starts(&y), [0]);
     }
 
-    /// A shift in a short history is not taken for correlated noise, however large it is, and whatever the noise. A history
-    /// without one says what it would have found.
+    /// A shift in a short history is not taken for correlated noise, whatever the size of the shift and of the noise.
+    /// For a history without a shift, [`detectable_share`] gives the smallest shift that would have been found.
     #[test]
     fn short_histories() {
         for (runs, deviations, least) in [

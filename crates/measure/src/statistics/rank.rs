@@ -57,8 +57,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> MannWhitney {
     MannWhitney { u, p, exact: false }
 }
 
-/// Returns twice the midrank of every value of both groups, the sum of these for B, and Σ (t³ − t) over the
-/// groups of t tied values.
+/// Returns twice the midrank of every value of A and B, the sum of these for B, and Σ (t³ − t) over all sets of t tied
+/// values.
 fn doubled_midranks(a: &[f64], b: &[f64]) -> (Vec<usize>, usize, f64) {
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|&v| (v, false)).chain(b.iter().map(|&v| (v, true))).collect();
@@ -76,8 +76,8 @@ fn doubled_midranks(a: &[f64], b: &[f64]) -> (Vec<usize>, usize, f64) {
     (doubled, sum_b, ties)
 }
 
-/// Counts the ways to choose `m` of the `ranks`, indexed by the sum of the chosen ranks, by dynamic programming over
-/// the doubled midranks, which are whole numbers.
+/// Counts the ways to choose `m` of the `ranks`, by dynamic programming. The result is indexed by the sum of the chosen
+/// ranks. `ranks` are doubled midranks, because midranks need not be whole numbers.
 fn ways_by_sum(ranks: &[usize], m: usize) -> Vec<f64> {
     let highest: usize = ranks.iter().rev().take(m).sum();
     let mut ways = vec![vec![0.0_f64; highest + 1]; m + 1];

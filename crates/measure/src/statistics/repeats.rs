@@ -22,12 +22,12 @@ pub struct MeanOfRuns {
 }
 
 impl MeanOfRuns {
-    /// Half width of the confidence interval as a fraction of the mean.
+    /// Half width of the confidence interval as a fraction of the mean; None for a single run or a mean of 0.
     pub fn half_width_share(&self) -> Option<f64> {
         self.interval.filter(|_| self.mean != 0.0).map(|i| i.half_width() / self.mean.abs())
     }
 
-    /// Coefficient of variation: standard deviation divided by the mean.
+    /// Coefficient of variation: standard deviation divided by the mean. None for a single run or a mean of 0.
     pub fn variation(&self) -> Option<f64> {
         self.deviation.filter(|_| self.mean != 0.0).map(|d| d / self.mean.abs())
     }

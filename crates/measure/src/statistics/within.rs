@@ -66,8 +66,8 @@ pub fn within(
     qs.iter().enumerate().map(of).collect()
 }
 
-/// Returns the number of operations in an interval, and for each of `values` the number of operations above
-/// it.
+/// Returns the number of operations in an interval, and for each of `values` the number of operations above it (0 for
+/// None).
 fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
     let mut above = vec![0; values.len()];
     for bucket in part.iter().flat_map(|h| h.buckets()) {
@@ -80,8 +80,8 @@ fn beyond(part: &[&Histogram], values: &[Option<u64>]) -> (u64, Vec<u64>) {
     (part.iter().map(|h| h.count()).sum(), above)
 }
 
-/// Factor, 1 or more, by which the variance exceeds that of independent operations. `series` holds, per
-/// interval, the number of operations and the number beyond the percentile. None if it is too short.
+/// Factor, 1 or more, by which the variance exceeds that of independent operations. `series` holds, per interval, the
+/// number of operations and the number beyond the percentile. None if the series is too short.
 fn inflation(series: &[(u64, u64)]) -> Option<f64> {
     if series.len() < BATCHES_MIN {
         return None;

@@ -1,4 +1,4 @@
-//! Judges the conditions of the machine and the device during a cell, such as throttling, swapping and changed settings.
+//! Judges the conditions of the machine and the device during a cell, such as throttling, swapping or changed settings.
 
 use super::{Level, Say};
 use crate::cell::Cell;
@@ -19,13 +19,13 @@ const INTERRUPTS_MIN: u64 = 10_000;
 /// Fraction of interrupts on one processor above which all are considered to be on it. The rest may have occurred
 /// before the affinity changed.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
-/// Smallest amount discarded by other programs that is reported, as a fraction of the cell's bytes. Smaller amounts are
+/// Minimum amount of discards by other programs to report, as a fraction of the cell's bytes. Smaller amounts are
 /// normal for a file system, and a discard is a short command whatever its length.
 const DISCARDED_SHARE_MIN: f64 = 0.05;
 /// Discarded bytes, as a fraction of the cell's bytes, from which discards may load the device like the cell
 /// itself.
 const DISCARDED_SHARE_MAX: f64 = 0.5;
-/// Smallest amount discarded by other programs that is reported, bytes.
+/// Minimum amount of discards by other programs to report, bytes.
 const DISCARDED_BYTES_MIN: u64 = 16 << 20;
 
 pub(super) fn conditions(cell: &Cell, total: &Interval, say: &mut Say) {

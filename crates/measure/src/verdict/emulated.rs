@@ -46,7 +46,7 @@ pub(super) fn emulated(cell: &Cell, say: &mut Say) {
     }
 }
 
-/// Reports flash DIMMs whose rate is limited by a driver thread that several modules share, as by the vendor's default.
+/// Reports flash DIMMs whose rate is limited by a driver thread that several of them share, as is the vendor's default.
 fn driver_threads(cell: &Cell, say: &mut Say) {
     let Some(modules) = cell.evidence.modules_per_driver_thread else { return };
     let thread = cell.evidence.busy.iter().find(|busy| busy.resource == "driver thread");

@@ -12,7 +12,7 @@ const RATE_SHARE_MIN: f64 = 0.97;
 /// Backlog at the window's end, as a fraction of the due operations, above which the rate counts as missed. A
 /// stall that has just begun leaves a smaller backlog.
 const BACKLOG_SHARE_MAX: f64 = 0.01;
-/// Poisson arrivals count as short of the offered rate only by chance up to this number of standard deviations.
+/// Maximum shortfall of Poisson arrivals below the offered rate that counts as chance, in standard deviations.
 const CHANCE_DEVIATIONS: f64 = 3.0;
 /// Rate, as a fraction of the generator's maximum, above which a cell measures the generator rather than the storage.
 const CEILING_SHARE_MAX: f64 = 0.8;
@@ -20,7 +20,8 @@ const CEILING_SHARE_MAX: f64 = 0.8;
 const LATE_NS: u64 = 1_000_000;
 /// CPU utilisation of a worker above which it cannot reap completions promptly.
 const BUSY_SHARE_MAX: f64 = 0.95;
-/// A share of a core above this is an error of a short window.
+/// CPU utilisation of a worker above which it is not judged. More than 1 core arises only in a very short window, since
+/// most of the worker's time is then outside the window.
 const BUSIEST_SHARE_MAX: f64 = 1.05;
 /// Uncertainty of completion stamps, as a fraction of the median latency, from which it is reported.
 const STAMP_SHARE_MAX: f64 = 0.1;

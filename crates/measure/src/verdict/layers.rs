@@ -58,8 +58,9 @@ pub(super) fn layers(cell: &Cell, total: &Interval, say: &mut Say) {
     }
 }
 
-/// Describes a layer's effect, with the level `Warning` if the figures are not those of the device. None if
-/// another verdict covers the effect, or it does not affect this cell.
+/// Describes a layer's effect, with the level `Warning` if the figures are not those of the device, and `Note`
+/// otherwise. `writes` tells whether the cell writes. None if another verdict covers the effect, or it does not affect
+/// this cell.
 fn of(found: &LayerEffect, writes: bool) -> Option<(Level, String)> {
     let amount = found.amount.as_deref();
     let where_writes = |level| if writes { level } else { Level::Note };

@@ -145,8 +145,8 @@ fn amount(per_s: f64, is_of_bytes: bool) -> String {
     if is_of_bytes { human::throughput(per_s) } else { format!("{}/s", human::count(per_s)) }
 }
 
-/// Infers a limiter from the figures: the rate is close to a round number and much steadier than random
-/// counts.
+/// Infers a limiter from the figures: the rate is close to a round number and much steadier than random counts. None if
+/// the figures do not suggest a limiter.
 fn fingerprint(cell: &Cell, total: &Interval) -> Option<String> {
     let (interval_ns, rates) = cell.rates_iops();
     let of = Stationarity::of(cell);

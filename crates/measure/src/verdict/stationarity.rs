@@ -5,11 +5,11 @@ use crate::cell::{Cell, Ended, Role};
 use crate::stationarity::{Shift, Stall, Stationarity, Swing};
 use iodyno_units::human;
 
-/// Fraction of the window spent in stalls below which they change the mean by less than the difference between runs.
+/// Fraction of the window below which stalls change the mean by less than the difference between runs.
 const STALLED_SHARE_MIN: f64 = 0.03;
 /// Number of stalls from which they count as normal behaviour of the target, so that the mean represents it.
 const STALLS_MANY: usize = 10;
-/// Fraction of the window spent in stalls above which they are a warning, however many there are.
+/// Fraction of the window above which stalls are a warning, however many there are.
 const STALLED_SHARE_MAX: f64 = 0.1;
 /// Maximum tolerated relative error of the mean that arises if the window does not contain whole periods of a swing.
 const PHASE_SHARE_MAX: f64 = 0.02;

@@ -13,9 +13,8 @@ pub(crate) type Service<'a> = &'a dyn Fn(u64, &mut dyn FnMut() -> f64) -> u64;
 
 /// A simulated target and its load, with a given duration of each operation.
 pub(crate) struct Simulated<'a> {
-    /// Operations in flight.
+    /// Number of operations in flight at any time.
     pub(crate) depth: u32,
-    /// Length of the window, ns.
     pub(crate) window_ns: u64,
     /// Duration of each operation.
     pub(crate) service_ns: Service<'a>,
@@ -59,12 +58,13 @@ impl Simulated<'_> {
     }
 }
 
-/// Exponential times of this mean, ns.
+/// Draws an exponentially distributed time with this mean, ns.
 pub(crate) fn exponential(mean_ns: f64, draw: &mut dyn FnMut() -> f64) -> u64 {
     (-mean_ns * draw().ln()).max(1000.0) as u64
 }
 
-/// Duration of an operation that normally takes `takes_ns`, ns. If the operation overlaps the stall, it ends after it.
+/// Duration of an operation that normally takes `takes_ns`, ns. An operation that overlaps the stall ends after the
+/// stall.
 pub(crate) fn stall(from_ns: u64, length_ns: u64, start_ns: u64, takes_ns: u64) -> u64 {
     let to_ns = from_ns + length_ns;
     if start_ns < to_ns && start_ns + takes_ns > from_ns {

@@ -32,7 +32,7 @@ pub use within_cell::Stalls;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
     pub method: String,
-    /// One-line description of the method.
+    /// One-line description of the method; may be empty.
     pub about: String,
     /// Published specification that the method follows; `None` if there is none.
     pub standard: Option<String>,

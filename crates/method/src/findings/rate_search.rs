@@ -17,7 +17,7 @@ const EDGE_SHARE_MIN: f64 = 0.5;
 /// Result of a search for the highest rate under a latency limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateSearchFinding {
-    /// Latency limit, as text.
+    /// Latency limit, as text such as `p99<1ms`.
     pub limit: String,
     /// Kinds of operation that the limit covers and that occurred.
     #[serde(serialize_with = "kinds::names")]
@@ -223,8 +223,8 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
 }
 
 /// Describes the external limit that was read from the kernel in any cell, or else inferred in the closed-loop cell or
-/// at the highest rate. Other inferred limits are ignored: a round rate suggests a limit, but among many rates one is
-/// round by chance.
+/// at the highest rate; `None` if there is none. Other inferred limits are ignored: a round rate suggests a limit, but
+/// among many rates one is round by chance.
 fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     let mut cells: Vec<&Cell> = cells.collect();
     let rate = |cell: &Cell| cell.key.offered_iops.unwrap_or(f64::INFINITY);
@@ -233,7 +233,7 @@ fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     seen.filter(|(i, limit)| limit.is_read || *i < 2).map(|(_, limit)| limit.words).next()
 }
 
-/// 95 % confidence interval of the limited percentile in a cell.
+/// 95 % confidence interval of the limited percentile in a cell; `None` for a mean, or with too few samples.
 fn interval(search: &RateSearch, cell: &Cell) -> Option<Within> {
     let Quantity::Quantile(q) = search.limit.metric.quantity else { return None };
     let kind = search.limit.metric.kind;

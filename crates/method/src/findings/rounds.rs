@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct RoundsFinding {
     /// Result of SNIA's steady-state test; `None` if a variable to be tested could not be measured.
     pub steady: Option<SteadyReport>,
-    /// Reason why `steady` is `None`.
+    /// Reason why there is no test result; `None` if `steady` has one.
     pub trouble: Option<String>,
     /// Limits of the steady-state test, as text.
     pub limits: String,

@@ -20,8 +20,8 @@ pub struct SeriesFinding {
     pub drift: Option<Drift>,
     /// Number and length of the stalls: runs of intervals with a rate below a tenth of the median.
     pub stalls: Stalls,
-    /// Results of the window of the steady state. Without one: of the last fifth of the samples, or of the last ten if a
-    /// fifth is fewer, but at most of the last half.
+    /// Results of the steady-state window. If there is none: results of the last fifth of the samples, or of the last
+    /// ten if that is more, but at most of the last half.
     pub end: Row,
     /// Results of the first sample.
     pub first: Row,

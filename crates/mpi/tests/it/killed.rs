@@ -1,11 +1,11 @@
-//! Ranks that die or hang at random moments: the run ends within the patience, is never shown as complete, and resumes
-//! at its last complete step.
+//! Ranks that die or hang at random moments: the run ends soon after `--patience`, is never shown as complete, and
+//! resumes at its last complete step.
 
 use crate::program::{Lab, ranks_of, text};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time, after the patience, within which every launcher ends a job.
+/// Maximum time from the end of `--patience` (timeout for a silent rank) to the end of the job.
 const ENDED_WITHIN: Duration = Duration::from_secs(25);
 const METHOD: &str =
     "run random-read --vary depth=1,2,4,8 --on ram:16MiB --time 600ms --patience 3s --quiet";
@@ -19,7 +19,7 @@ fn start(mut command: Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until all ranks run.
+/// Waits until all ranks run. Returns their process ids, rank 0 first.
 fn ranks(launcher: &Child, number: usize) -> Vec<u32> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -66,7 +66,7 @@ fn runs(lab: &Lab) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// `IODYNO_MPI_KILLS` sets the number of kills.
+/// A run that lost a rank is not shown as finished, and can be resumed. `IODYNO_MPI_KILLS` sets the number of kills.
 #[test]
 fn a_run_is_never_whole_without_a_rank() {
     let kills =
@@ -102,7 +102,7 @@ fn a_run_is_never_whole_without_a_rank() {
     }
 }
 
-/// A rank that is stopped sends nothing, so the others give it up.
+/// A rank that hangs sends nothing, so the others give it up.
 #[test]
 fn a_rank_that_hangs_is_given_up() {
     let lab = Lab::new();

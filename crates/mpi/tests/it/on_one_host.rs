@@ -58,7 +58,8 @@ fn a_shared_file_is_divided() {
     assert!(verified["verified_reads"].as_u64().unwrap_or(1) > 0, "{verified}");
 }
 
-/// If no rank may write a file, rank 0's message and exit code refuse it, and nothing is created.
+/// If every rank refuses to write to a file, the job prints one message, exits with rank 0's exit code, and creates
+/// nothing.
 #[test]
 fn guards_hold_before_anything_is_written() {
     let lab = Lab::new();
@@ -128,7 +129,7 @@ fn a_method_goes_on_by_the_merged_cells() {
     assert_eq!(depths, [1, 4, 16]);
 }
 
-/// Removes what differs between two runs of the same cells.
+/// Removes fields whose values differ between two runs of the same cells.
 fn without_what_varies(mut run: Value) -> Value {
     for cell in run["cells"].as_array_mut().unwrap() {
         let facts = cell["facts"].as_object_mut().unwrap();

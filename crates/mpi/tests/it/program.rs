@@ -59,7 +59,7 @@ pub(crate) fn text(output: &Output) -> String {
     format!("{}\n{}\n{}", output.status, of(&output.stdout), of(&output.stderr))
 }
 
-/// Processes of this program below another, the first rank's first.
+/// Process ids of the ranks that `launcher` started, rank 0 first.
 pub(crate) fn ranks_of(launcher: &Child) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {

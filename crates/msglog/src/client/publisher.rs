@@ -300,7 +300,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         }
     }
 
-    /// Clears the current failure: the first connection succeeded, or more messages were persisted.
+    /// Clears the current failure, once the first connection has succeeded or more messages have been persisted.
     fn goes_on(&mut self) {
         self.failing = None;
         self.has_told = false;

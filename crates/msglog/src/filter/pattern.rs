@@ -12,8 +12,7 @@ pub(super) struct Pattern {
     segments: Vec<Segment>,
 }
 
-/// Section of a pattern without `%`: literal texts, separated by one `_` each, which matches any one
-/// character.
+/// Section of a pattern without `%`: literal texts separated by the wildcard `_`, which matches any one character.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Segment {
     texts: Vec<Box<str>>,

@@ -139,7 +139,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Encoder that appends fields to a frame. Bytes or text too long for a length field are truncated, a text at a
-/// character boundary: only the texts of errors may be.
+/// character boundary. Only the texts of errors can be too long.
 pub(super) trait Put {
     fn u8(&mut self, value: u8);
     fn u16(&mut self, value: u16);

@@ -5,7 +5,8 @@ use super::{HELLO_BYTES_MAX, MAGIC, NAME_BYTES_MAX, put_frame};
 use crate::message::{KEY_BYTES_MAX, MessageKind, TOPIC_BYTES_MAX};
 use thiserror::Error;
 
-/// Maximum length of a token, bytes: the first frame also has its type, the magic number and the version.
+/// Maximum length of a token, bytes. Leaves space in the client's first frame for the frame's type, the magic number
+/// and the version.
 const TOKEN_BYTES_MAX: usize = HELLO_BYTES_MAX - 16;
 const HELLO: u8 = 1;
 const OPEN_PUBLISHER: u8 = 2;

@@ -4,8 +4,8 @@
 //! A *gap* is a range without an accepted chunk. At the end of a log it is the torn tail, which was never acknowledged.
 //! If an accepted chunk follows, the gap is damage, since a chunk is acknowledged only after all before it.
 
-/// Conditions that a recovery scan evaluates at one position of the log. Without a valid chunk at the
-/// position all are false. Conditions on a gap are false unless the position is after one.
+/// Conditions that a recovery scan evaluates at one position of the log. Without a valid chunk at the position all are
+/// false. Conditions on a gap are false unless the position is after a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
     /// A complete chunk of this log, written for this position, is at the position. Its checksum matches.

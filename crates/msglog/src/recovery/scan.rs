@@ -10,10 +10,10 @@ use core::ops::ControlFlow;
 /// Progress and findings of a recovery scan over a log's chunks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scanned {
-    /// Header of the last accepted chunk.
+    /// Header of the last accepted chunk; `None` if no chunk was accepted yet.
     pub last: Option<ChunkHeader>,
-    /// Start of the current gap (the position after the last accepted chunk), and the reason why the chunk there
-    /// was not accepted.
+    /// Start of the current gap (the position after the last accepted chunk), and the reason why the chunk there was
+    /// not accepted; `None` outside a gap.
     pub gap: Option<(u64, Invalid)>,
     /// Damaged ranges of data that had been acknowledged.
     pub damages: Vec<Damage>,
@@ -25,8 +25,8 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    /// Evaluates the conditions at position `at`. `header`: of the valid chunk at this position, if there is one.
-    /// `after_last`: exclusive upper bound of the last chunk's position; 0 if unknown.
+    /// Evaluates the conditions at position `at`. `header`: header of the valid chunk at this position; `None` if there
+    /// is none. `after_last`: exclusive upper bound of the last chunk's position; 0 if unknown.
     fn conditions(&self, at: u64, header: Option<&ChunkHeader>, after_last: u64) -> Conditions {
         let Some(header) = header else { return Conditions::default() };
         let gap = self.gap.map(|(from, _)| from);

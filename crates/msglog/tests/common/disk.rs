@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Size at whose multiples the disk tears writes, bytes.
+/// Size of a sector, bytes. A torn write keeps or loses whole sectors.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug, Default)]

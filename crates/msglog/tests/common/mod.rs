@@ -27,10 +27,10 @@ pub(crate) enum Defect {
     FailedWritesCount,
 }
 
-/// What a history emphasises.
+/// Situations that a history exercises most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A mix of everything.
+    /// A mix of all situations.
     Mixed,
     /// Nearly all values are current, and they fill much of the log.
     ManyValues,
@@ -413,8 +413,8 @@ impl History {
         Ok(())
     }
 
-    /// Checks that the log accepts messages once all operations have completed and time has passed, unless values fill
-    /// it.
+    /// Checks that the log accepts messages once all operations have completed and the retention time has passed,
+    /// unless current values fill the log.
     fn takes_messages(&mut self, life: &mut Life, rng: &mut Generator) -> Result<(), String> {
         self.clock_ns += self.options.retain_ns;
         for _ in 0..200 {

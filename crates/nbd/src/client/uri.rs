@@ -45,9 +45,10 @@ pub struct Uri {
     pub tls: bool,
     /// Name of the export; empty for the default export.
     pub export: String,
-    /// Folder with `ca-cert.pem` and, if the server requires them, `client-cert.pem` and `client-key.pem`.
+    /// Folder with `ca-cert.pem` and, if the server requires them, `client-cert.pem` and `client-key.pem`. `None` if
+    /// the URI names no folder.
     pub tls_certificates: Option<PathBuf>,
-    /// Name that the server's certificate must contain, if it differs from the host name.
+    /// Name that the server's certificate must contain; `None` for the host name.
     pub tls_hostname: Option<String>,
 }
 

@@ -289,8 +289,8 @@ impl Link {
         }
     }
 
-    /// Sends queued replies until the socket is full. If several threads call it, only one sends. Returns `Err`
-    /// if the connection is broken.
+    /// Sends queued replies until the socket is full. If several threads call it, only one sends. Once the socket is
+    /// full, only the connection's thread (`own_thread`) sends. Returns `Err` if the connection is broken.
     pub(crate) fn send_queued(&self, own_thread: bool) -> io::Result<()> {
         debug_assert!(self.direct);
         let mut queue = self.queue();

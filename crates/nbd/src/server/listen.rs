@@ -68,7 +68,7 @@ impl ListenError {
 pub struct OwnersSocket {
     socket: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the socket's file.
+    /// Device and inode of the socket's file; `None` if they could not be read.
     file: Option<(u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The NBD server: listens, gives each connection a thread, and ends them in an orderly way.
+//! The NBD server: listens, gives each connection a thread, and ends connections in an orderly way.
 //!
 //! * A connection's failure, including a panic in its session, ends that connection only.
 //! * Negotiation has a deadline, and the number of connections a limit. At the limit the server ends the oldest
@@ -94,7 +94,8 @@ impl Exports {
         map.insert(name.to_owned(), export)
     }
 
-    /// Removes an export, so that new connections can't open it. Returns the export.
+    /// Removes an export, so that new connections can't open it. Returns the export; `None` if there was none with this
+    /// name.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn Export>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name)
     }
@@ -180,7 +181,7 @@ pub struct ServerConfig {
     pub tls: Option<ServerTls>,
     /// Whether to allow listening without TLS on addresses other than loopback.
     pub insist_on_plain: bool,
-    /// Callback for connections that end because of an error.
+    /// Callback for connections that end because of an error; `None` to ignore them.
     pub log: Option<Log>,
 }
 
@@ -335,8 +336,8 @@ impl Acceptor {
         }
     }
 
-    /// Trims the buffers of all connections if that was requested and the time `at` has come. Returns the time of
-    /// the next trim.
+    /// Trims the buffers of all connections if that was requested and the time `at` has come. Returns the time of the
+    /// next trim; `None` if none is due.
     fn trim(&self, at: Option<Instant>) -> Option<Instant> {
         self.waker.reset();
         if !self.budget.has_to_trim() {

@@ -47,7 +47,7 @@ impl Outgoing {
         }
     }
 
-    /// Memory of the queue's own bytes, without lent memory.
+    /// Memory that the queue's own bytes occupy, without lent memory, bytes.
     #[inline]
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.len()

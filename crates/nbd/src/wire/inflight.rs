@@ -163,7 +163,8 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Creates a table for at most `slots` requests in flight.
+    /// Creates a table for at most `slots` requests in flight. `structured` tells whether structured replies were
+    /// agreed. `meta_id` is the id of `base:allocation`, `None` if it was not agreed.
     pub fn new(slots: u32, structured: bool, meta_id: Option<u32>) -> Self {
         let free = Call {
             in_flight: false,

@@ -37,7 +37,7 @@ fn simple(out: &mut Vec<u8>, cookie: u64, code: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// Writes the 20-byte header that all chunks have in common.
+/// Writes the 20-byte header that all chunks have in common. `done` marks the last chunk of a reply.
 fn chunk(out: &mut Vec<u8>, done: bool, kind: u16, cookie: u64, len: u32) {
     let mut bytes = [0; 20];
     bytes[..4].copy_from_slice(&CHUNK_MAGIC.to_be_bytes());

@@ -107,7 +107,7 @@ pub struct Handshake {
     secure: bool,
     no_zeroes: bool,
     structured: bool,
-    /// Name of the export for which the client chose `base:allocation`.
+    /// Name of the export for which the client chose `base:allocation`; `None` if it chose none.
     meta: Option<String>,
     state: State,
 }

@@ -324,7 +324,8 @@ impl Info {
         Ok(())
     }
 
-    /// Encodes the properties as the protocol's transmission flags.
+    /// Encodes the properties as the protocol's transmission flags. `structured` tells whether structured replies were
+    /// agreed; DF requires them.
     pub(crate) fn flags(&self, structured: bool) -> u16 {
         let bits = [
             (true, 0),

@@ -64,7 +64,7 @@ impl Lab {
         Raw(stream)
     }
 
-    /// Polls the condition for ten seconds.
+    /// Waits until the condition holds. Panics if it does not within ten seconds.
     pub fn eventually(&self, what: &str, mut so: impl FnMut(&Server) -> bool) {
         for _ in 0..1000 {
             if so(self.server()) {
@@ -145,7 +145,7 @@ pub fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// How the other thread answers.
+/// Way in which the thread of [`Delayed`] answers.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Manner {
     Each,

@@ -174,8 +174,8 @@ fn label_width(axis: &Axis, ticks: &[Tick], frame: &Frame) -> f64 {
     }
 }
 
-/// Clears labels that would touch the previous label; their ticks stay. `right` is the picture's right edge,
-/// given for a horizontal axis.
+/// Clears labels that would touch the previous label; their ticks stay. `right` is the picture's right edge for a
+/// horizontal axis, and `None` for a vertical one.
 fn thin(ticks: &mut [Tick], ruler: &Ruler, right: Option<f64>) {
     let mut end = f64::NEG_INFINITY;
     for tick in ticks {
@@ -198,8 +198,8 @@ fn thin(ticks: &mut [Tick], ruler: &Ruler, right: Option<f64>) {
     }
 }
 
-/// Extent of the data along the horizontal axis, and the smallest distance between bars, both in transformed
-/// units.
+/// Extent of the data along the horizontal axis, and the smallest distance between bars, both in transformed units. The
+/// distance is `None` without bars.
 fn horizontal(plot: &Plot) -> (Extent, Option<f64>) {
     let mut extent = Extent::new(&plot.x.scale);
     let mut bars = Vec::new();

@@ -22,8 +22,8 @@ const SAMPLE: f64 = 26.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// Mark of the first series with this name. A dashed line or band is replaced by the mark of a later series with
-    /// this name, unless that is dashed.
+    /// Mark of the first series with this name. If that is [`Mark::Dashed`] or [`Mark::Band`], the mark of a later
+    /// series with this name replaces it, unless the later one is [`Mark::Dashed`].
     pub(super) mark: Mark,
     pub(super) color: usize,
     /// Whether a series of the entry has too many points to be drawn dashed.

@@ -174,7 +174,8 @@ fn whiskers(out: &mut String, series: &Series, place: Place) {
     path.write(out, "w");
 }
 
-/// Adds a vertical whisker from `low` to `high` with end caps, clipped to the panel.
+/// Adds a vertical whisker from `low` to `high`, clipped to the panel. Omits the end caps of a short whisker, unless it
+/// stands on a bar (`is_bar`).
 fn whisker(path: &mut Path, place: Place, x: f64, low: f64, high: f64, is_bar: bool) {
     let (left, right) = (place.panel.x, place.panel.x + place.panel.width);
     let (a, b) = ((x - CAP).max(left), (x + CAP).min(right));

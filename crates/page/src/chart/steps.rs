@@ -37,13 +37,13 @@ pub(super) fn linear_step(quantity: Quantity, span: f64, wanted: f64) -> f64 {
     }
 }
 
-/// Whether a logarithmic axis has ticks at powers of two. True for sizes and, on horizontal axes, for counts
-/// such as threads or outstanding I/Os, which tests usually double.
+/// Whether a logarithmic axis has ticks at powers of two. True for sizes and, on horizontal axes (`is_wide`), for
+/// counts such as threads or outstanding I/Os, which tests usually double.
 pub(super) fn is_binary(quantity: Quantity, is_wide: bool, decades: f64) -> bool {
     quantity == Quantity::Bytes || (quantity == Quantity::Count && is_wide && decades < 3.1)
 }
 
-/// Rounds a decimal logarithm up or down to that of 1, 2 or 5 times a power of ten.
+/// Rounds a decimal logarithm to that of 1, 2 or 5 times a power of ten: up if `is_up`, otherwise down.
 pub(super) fn round_log(t: f64, is_up: bool) -> f64 {
     let decade = t.floor();
     let steps = [decade, decade + 2_f64.log10(), decade + 5_f64.log10(), decade + 1.0];

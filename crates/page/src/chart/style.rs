@@ -1,7 +1,7 @@
 //! Style sheet of charts: colours as CSS custom properties, in light and dark variants, and the rules that use them.
 //!
 //! Series have the colours of Okabe and Ito, which colour-blind readers can distinguish, with yellow, orange and sky
-//! blue darkened on a light background; dashes distinguish them as well. The ramp of heat maps is viridis: higher
+//! blue darkened on a light background; dashes distinguish the series as well. The ramp of heat maps is viridis: higher
 //! values are darker on a light background and lighter on a dark one. `--hN` is colour N of the ramp, and `--iN` a
 //! colour for text on it.
 

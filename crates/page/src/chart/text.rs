@@ -14,8 +14,8 @@ pub(super) const SIZE: f64 = 12.0;
 /// Font size of conditions, notes and point labels, in units of the picture.
 pub(super) const SMALL: f64 = 11.0;
 
-/// Cleans text for a picture without escaping it: replaces control characters and line ends by spaces, and
-/// characters that XML forbids by a replacement character, and removes other invisible characters.
+/// Cleans text for a picture without escaping it. Replaces control characters and line ends by spaces, and characters
+/// that XML forbids by a replacement character. Removes other invisible characters.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
         .filter_map(|c| match c {

@@ -56,7 +56,6 @@ const WRONG_LABELS: &str = r"(() => {
 
 static SHARED: Mutex<Option<Browser>> = Mutex::new(None);
 
-/// A running browser.
 #[derive(Debug)]
 struct Browser {
     input: ChildStdin,
@@ -193,7 +192,7 @@ impl Tab {
         tab
     }
 
-    /// A command of the protocol.
+    /// Sends a command of the protocol, and returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         let browser = self.guard.as_mut().expect("a tab has a browser");
         browser.call(&self.session, method, params, &mut self.events)
@@ -206,8 +205,8 @@ impl Tab {
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    /// Writes `html` into a file, opens it by `file://` and waits until it is loaded. Events of the page before
-    /// are dropped.
+    /// Writes `html` into a file, opens it by `file://` and waits until it is loaded. Events of the previous page are
+    /// dropped.
     pub fn open(&mut self, html: &str) -> PathBuf {
         let path = self.folder.join("page.html");
         std::fs::write(&path, html).unwrap();
@@ -215,14 +214,14 @@ impl Tab {
         path
     }
 
-    /// Opens an address and waits until its page is loaded. Events of the page before are dropped.
+    /// Opens an address and waits until its page is loaded. Events of the previous page are dropped.
     pub fn visit(&mut self, url: &str) {
         self.events.clear();
         self.call("Page.navigate", json!({ "url": url }));
         self.wait_for_event("Page.loadEventFired");
     }
 
-    /// Clicks the element that a selector finds, which leads to another page, and waits until that is loaded.
+    /// Clicks the link that a selector finds, and waits until the linked page is loaded.
     pub fn follow(&mut self, selector: &str) {
         self.events.clear();
         self.eval(&format!("document.querySelector({selector:?}).click()"));
@@ -287,7 +286,7 @@ impl Tab {
         found.filter_map(|it| it.as_str().map(str::to_owned)).collect()
     }
 
-    /// Two frames are drawn: requested animation frames have run.
+    /// Waits until two frames are drawn, so that requested animation frames have run.
     pub fn settle(&mut self) {
         self.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))");
     }
@@ -298,7 +297,7 @@ impl Tab {
         self.call("Input.dispatchMouseEvent", params);
     }
 
-    /// Moves the pointer.
+    /// Moves the mouse pointer to a position in the window, in CSS pixels.
     pub fn point_at(&mut self, at: (f64, f64)) {
         self.mouse("mouseMoved", at, "none", 0);
         self.settle();
@@ -317,7 +316,7 @@ impl Tab {
         self.settle();
     }
 
-    /// Clicks `times` in a row.
+    /// Clicks `times` times in a row at a position.
     pub fn click(&mut self, at: (f64, f64), times: u32) {
         for count in 1..=times {
             self.mouse("mousePressed", at, "left", count);
@@ -349,7 +348,7 @@ impl Tab {
         (at[0].as_f64().unwrap(), at[1].as_f64().unwrap())
     }
 
-    /// Presses a key.
+    /// Presses and releases a key.
     pub fn key(&mut self, key: Key) {
         let mut params = match key {
             Key::Named(name) => json!({ "key": name, "code": name }),
@@ -457,7 +456,7 @@ impl Drop for Tab {
     }
 }
 
-/// Base64, as the protocol sends bytes.
+/// Decodes base64, in which the protocol sends bytes.
 fn decoded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count) = (0_u32, 0);

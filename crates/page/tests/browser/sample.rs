@@ -6,7 +6,7 @@ use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::figure::{HeatMap, Matrix, Rule, Span};
 use iodyno_page::*;
 
-/// A line of `n` points.
+/// A series drawn as a line through `points`.
 pub fn series(name: &str, color: usize, points: impl Iterator<Item = (f64, f64)>) -> Series {
     let points = points.map(|(x, y)| Point::at(x, y)).collect();
     Series { name: name.into(), mark: Mark::Line, color, points }
@@ -24,13 +24,13 @@ pub fn figure(id: &str, title: &str, shape: Shape) -> Figure {
     }
 }
 
-/// Seconds along the horizontal axis.
+/// A linear axis of seconds that includes 0.
 pub fn seconds() -> Axis {
     let scale = Scale::Linear { zero: true };
     Axis { label: "time".into(), quantity: Quantity::Seconds, scale, range: None }
 }
 
-/// Rate and latency over `n` seconds, with the shape of `wave`.
+/// Rate and latency at `n` times within 300 s, as waves of frequency `wave`.
 pub fn over_time(id: &str, n: usize, wave: f64) -> Figure {
     let at = |i: usize| i as f64 * 300.0 / n as f64;
     let rate =

@@ -88,7 +88,7 @@ pub(crate) fn boxes(figure: &Figure, look: Look) -> Vec<[f64; 4]> {
         .collect()
 }
 
-/// Every path inside the clipped groups lies in its panel's box.
+/// Checks that every path inside the clipped groups lies in its panel's box.
 pub(crate) fn assert_inside(figure: &Figure, look: Look) {
     let picture = svg(figure, look);
     let document = parse(&picture);

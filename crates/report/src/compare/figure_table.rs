@@ -37,7 +37,7 @@ pub(crate) fn figure_table(compared: &Compared<'_>) -> Table {
     table
 }
 
-/// Smaller values of p would round to 0.
+/// Smallest p-value shown as a number. Smaller ones would round to 0.
 const P_SHOWN_MIN: f64 = 0.0005;
 
 fn cells(row: &Row, compared: &Compared<'_>) -> [Cell; 12] {

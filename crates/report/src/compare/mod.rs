@@ -277,8 +277,8 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
-/// Finds an inconclusive row that no values could make conclusive: with its number of runs, even the smallest
-/// possible p-value exceeds the significance level after correction for the number of metrics.
+/// Finds an inconclusive row that no values could make conclusive; `None` if there is none. With the row's number of
+/// runs, even the smallest possible p-value exceeds the significance level after correction for the number of metrics.
 fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
     let judged = |row: &Row| row.comparison.p_adjusted.map(|_| row.comparison.test.p);
     let is_hidden = |(i, row): &(usize, &Row)| {

@@ -19,7 +19,7 @@ pub(super) struct Job<'a> {
     pub(super) total: Interval,
     /// The options of the nearest fio job, as strings, as in fio's output.
     pub(super) options: Map<String, Value>,
-    /// The steady state rule that may end the job.
+    /// Steady-state rule that may end the job; `None` if it has none.
     pub(super) rule: Option<Rule>,
 }
 
@@ -220,13 +220,13 @@ fn flush_every(run: &Run, cell: &Cell) -> Option<u64> {
     }
 }
 
-/// Whether all writes are durable when they complete.
+/// Whether all writes are durable when they complete; None if the specification does not say.
 fn is_synchronous(spec: &Value) -> Option<bool> {
     let share = spec["write"]["fua"].as_str().or_else(|| spec["all"]["fua"].as_str())?;
     Some(parse_percent(share) == Ok(1.0))
 }
 
-/// Settings of the cell's workload that its options lack.
+/// Settings of the cell's workload that the options of its fio job lack.
 pub(super) fn not_in_options(run: &Run, cell: &Cell) -> Vec<String> {
     said(run, cell, |spec| Some(not_in_options::of(spec))).unwrap_or_default()
 }

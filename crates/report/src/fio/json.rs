@@ -268,8 +268,8 @@ fn latency(histogram: Option<&Histogram>, form: Form) -> Value {
     out
 }
 
-/// Percentage of reads, writes and trims per latency bucket, for the buckets in one unit (ns, µs or ms). The
-/// percentages of all three units add up to 100 %.
+/// Percentage of reads, writes and trims per latency bucket, for the buckets in one unit (ns, µs or ms). `is_last` adds
+/// the buckets above 1000 ms. The percentages of all three units add up to 100 %.
 fn latency_buckets(total: &Interval, unit_ns: u64, is_last: bool) -> Value {
     let issued = DIRECTIONS.into_iter().filter_map(|kind| total.class(kind));
     let histograms: Vec<&Histogram> = issued.map(|stats| &stats.service).collect();

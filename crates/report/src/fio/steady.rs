@@ -100,7 +100,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    /// Reads a rule from a workload's `limits.steady`.
+    /// Reads a rule from a workload's `limits.steady`; None if there is none, or it can't be read.
     pub(super) fn of(rule: &Value) -> Option<Self> {
         let text = |key: &str| rule[key].as_str();
         let duration_ns = |key: &str| text(key).and_then(|text| parse_duration_ns(text).ok());

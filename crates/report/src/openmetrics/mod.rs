@@ -56,7 +56,7 @@ struct CellCounts {
     measured_ns: u64,
     total: Interval,
     slowest: Slowest,
-    /// Operations per second and bytes per second, indexed by [`OpKind::index`].
+    /// Operations per second and bytes per second, indexed by [`OpKind::index`]; `None` for kinds that did not occur.
     rates: [Option<(f64, f64)>; OpKind::COUNT],
     /// Verdict on the cell; None while the cell is being measured.
     judged: Option<Judged>,

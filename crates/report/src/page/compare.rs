@@ -79,7 +79,7 @@ pub(super) fn number(section: &mut Section, number: usize, asked: &str) {
 /// Maximum number of runs whose load curves are drawn.
 const LOADS_MAX: usize = 8;
 
-/// Draws the load curves of all runs on the same axes: the median latency, and p99 as a dashed line. A run that mixes
+/// Draws the load curves of all runs on the same axes: the median latency, and p99 as a dotted line. A run that mixes
 /// reads and writes has one curve of p99 per kind of operation instead.
 pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
     let (mut series, mut drawn) = (Vec::new(), 0);

@@ -19,12 +19,13 @@ const DEVICES_MAX: usize = 8;
 /// Name of a device, and the rows of its sweep over workloads.
 type OfDevice<'a> = (String, &'a [Row]);
 
-/// Section that compares the devices of one run on several targets, each measured alone.
+/// Section that compares the devices of one run on several targets, each measured alone; `None` with fewer than two
+/// devices.
 pub(super) fn of_targets(run: &Run, findings: &Findings) -> Option<Section> {
     section(&labels::line_of(run, findings.level(), run.cells.iter()), &sweeps(&[(run, findings)]))
 }
 
-/// Section that compares the devices of several runs.
+/// Section that compares the devices of several runs; `None` with fewer than two devices.
 pub(super) fn of_runs(runs: &[&Run]) -> Option<Section> {
     let found = runs.iter().map(|&run| (run, crate::method::findings_of(run)));
     let found: Vec<(&Run, Option<Findings>)> = found.collect();

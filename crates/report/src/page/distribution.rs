@@ -57,8 +57,8 @@ const fn words_of(kind: OpKind) -> &'static str {
     kind.name()
 }
 
-/// Draws latency percentiles on an axis whose steps are 90 %, 99 %, 99.9 % and so on. A curve is dashed where
-/// fewer than ten samples are above a point.
+/// Draws latency percentiles on an axis whose steps are 90 %, 99 %, 99.9 % and so on. A curve is dotted where fewer
+/// than ten samples are above a point. `None` if no curve has samples.
 pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>) -> Option<Figure> {
     curves.retain(|c| c.histogram.count() > 0);
     let left_out = curves.len().saturating_sub(CURVES_MAX);
@@ -294,8 +294,8 @@ mod tests {
         assert!((0.08..0.11).contains(&found[0]) && (3.8..4.6).contains(&found[1]), "{found:?}");
     }
 
-    /// A percentile curve is solid up to the last point with ten samples above it, and dashed from there to the
-    /// last sample. No percentile is drawn that the samples do not determine.
+    /// A percentile curve is solid up to the last point with ten samples above it, and dotted from there to the last
+    /// sample. No percentile is drawn that the samples do not determine.
     #[test]
     fn lines_are_solid_as_far_as_samples_go() {
         for count in [1_u64, 7, 10, 12, 19, 20, 100, 999, 1000, 5000, 100_000] {

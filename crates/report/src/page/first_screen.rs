@@ -217,8 +217,8 @@ fn beside(cells: &[&Cell]) -> Vec<String> {
     beside
 }
 
-/// Confidence interval of a cell's mean rate, by batch means over the measurement intervals; or the reason
-/// why none is known.
+/// Confidence interval of a cell's mean bandwidth (if `about_bandwidth`) or IOPS, by batch means over the measurement
+/// intervals; or the reason why none is known.
 fn within(cell: &Cell, about_bandwidth: bool) -> String {
     let of = cell.io_kinds();
     let amount = |i: &Interval| if about_bandwidth { i.bytes() } else { i.ios(of) };

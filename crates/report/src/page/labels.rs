@@ -12,7 +12,7 @@ use iodyno_units::{OpKind, human};
 /// Maximum number of targets that are described below the title.
 const TARGETS_MAX: usize = 4;
 
-/// Lines below the title of a report on one run.
+/// Lines below the title of a report on one run: targets, kernel, start, duration, id, status and annotation.
 pub(super) fn about(run: &Run) -> Vec<String> {
     let mut lines = described(&[run]);
     lines.push(format!("{} UTC", run.started.strftime("%Y-%m-%d %H:%M:%S")));
@@ -28,7 +28,7 @@ pub(super) fn about(run: &Run) -> Vec<String> {
     lines
 }
 
-/// Lines below the title of a comparison.
+/// Lines below the title of a comparison: one line per run (at most 12), then targets and kernels.
 pub(super) fn about_several(runs: &[&Run]) -> Vec<String> {
     runs.iter()
         .take(12)
@@ -67,8 +67,8 @@ fn described(runs: &[&Run]) -> Vec<String> {
     lines
 }
 
-/// Label of a side in a comparison: the side as written on the command line, which is a run's name or id. An id
-/// follows the description of the run.
+/// Label of a side in a comparison: the run's name or id, as written on the command line. An id is put in brackets
+/// after the description of the run.
 pub(super) fn side(of: &SideFacts<'_>) -> String {
     match of.headings.as_slice() {
         // A run that a person has named has a heading `name: description`.

@@ -190,8 +190,8 @@ fn mean_ns(cells: &[&Cell]) -> (f64, f64) {
     (sum_ns / ops, ops)
 }
 
-/// Bar for cells with an asynchronous engine: submission, device and waiting, and reaping, from the workers'
-/// timestamps. None if timestamps are missing.
+/// Bar for cells with an asynchronous engine, from the workers' timestamps. It has three phases: submission; device,
+/// kernel and waiting; reaping. None if timestamps are missing.
 fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
     let mean_of = |phase: &str| {
         let spent = cells.iter().flat_map(|c| &c.evidence.spent);

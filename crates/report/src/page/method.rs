@@ -10,7 +10,8 @@ use iodyno_notebook::Run;
 use iodyno_page::{Block, Section};
 use std::cmp::Reverse;
 
-/// One section per stage.
+/// Makes a section per stage, and sections that compare targets or show several series on one time axis. `columns`:
+/// additionally draw grids of two axes as three-dimensional columns.
 pub(super) fn sections(run: &Run, findings: &Findings, columns: bool) -> Vec<Section> {
     let mut all = Vec::new();
     let several = findings.subjects.len() > 1;

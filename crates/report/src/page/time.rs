@@ -181,9 +181,9 @@ fn rate_panel(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: boo
     panel
 }
 
-/// Draws a band from the lowest to the highest rate of the recorded intervals that were merged into each
-/// drawn one. None with several kinds of operation, or for throughput with several block sizes: only the
-/// number of operations of the recorded intervals is known.
+/// Draws a band from the lowest to the highest rate of the recorded intervals that were merged into each drawn one.
+/// None with several kinds of operation, or for throughput with several block sizes, because the recorded intervals
+/// only have the total number of operations.
 fn extremes(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: bool) -> Option<Series> {
     let recorded = cell.recorded.as_ref()?;
     let (length_ns, rates) = cell.rates_iops();

@@ -77,7 +77,8 @@ fn targets(run: &RunSummary, style: Style) -> String {
     }
 }
 
-/// The run's result, cut to a width.
+/// The run's result, cut to `columns`: the headline of the standing `of`, or, if it has none, a summary of the
+/// measurements.
 fn result_of(run: &RunSummary, of: Option<&Standing>, columns: usize, style: Style) -> Cell {
     let tone = match run.status {
         Status::Finished | Status::Running => Tone::Plain,

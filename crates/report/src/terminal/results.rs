@@ -93,7 +93,7 @@ const TARGET: usize = 2;
 /// Index of the kind of operation in [`every_column`].
 const KIND: usize = 5;
 
-/// Formats the table in one of three layouts: the widest that hides no more columns than the narrowest would.
+/// Formats the table in the widest of three layouts that does not hide more columns than the narrowest layout.
 fn table(run: &Run, rows: &[Row], style: Style) -> Vec<String> {
     let all = every_column(run, rows, style);
     let is_condition =

@@ -530,8 +530,7 @@ fn summary(run: &Run) -> RunSummary {
     }
 }
 
-/// All of them, with a name for the snapshot. Three hosts with two ranks each. The last rank of the third host is
-/// slow, and other programs used its device.
+/// Three hosts with two ranks each. The last rank of the third host is slow, and other programs used its device.
 pub(crate) fn over_hosts() -> Run {
     let name =
         |rank: u64| &*Box::leak(format!("node{}#{rank}:/dev/sdb", rank / 2).into_boxed_str());
@@ -574,6 +573,7 @@ pub(crate) fn over_hosts() -> Run {
     run
 }
 
+/// All synthetic runs, each with a name for its snapshot.
 pub(crate) fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("four_corners", four_corners()),

@@ -1,5 +1,5 @@
 //! Computes two results for a measured window, from the counters of the emulated machine's parts: the latency breakdown
-//! (the time of one I/O by phase), and the utilization of each resource, with the rate at which the resource would
+//! (the time of one I/O by phase), and the utilisation of each resource, with the rate at which the resource would
 //! saturate.
 
 use iodyno_emulate::System;
@@ -178,7 +178,7 @@ fn summed(usage: &Snapshot) -> Vec<Phase> {
     all
 }
 
-/// Utilization of a group of equal resources.
+/// Utilisation of a group of equal resources.
 #[derive(Clone, Debug)]
 pub struct Share {
     /// Name of the group, including the device's name if the system has different devices.
@@ -189,15 +189,15 @@ pub struct Share {
     pub count: u32,
     /// Whether operations occupy the resource only while waiting for other resources.
     pub held: bool,
-    /// Mean utilization of the group's resources, 0 to 1.
+    /// Mean utilisation of the group's resources, 0 to 1.
     pub busy: f64,
-    /// Estimated operations per second of the whole measurement if the resource were fully utilized; None if it was
+    /// Estimated operations per second of the whole measurement if the resource were fully utilised; None if it was
     /// idle.
     pub bound_iops: Option<f64>,
 }
 
 impl Share {
-    /// Returns name, number, utilization and bound of the resources as JSON.
+    /// Returns name, number, utilisation and bound of the resources as JSON.
     pub fn json(&self) -> Value {
         json!({
             "name": self.name,
@@ -209,7 +209,7 @@ impl Share {
     }
 }
 
-/// Utilization of every resource in the measured window, the busiest first. `iops` is the rate of the cell.
+/// Utilisation of every resource in the measured window, the busiest first. `iops` is the rate of the cell.
 pub fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
     let device = |volume: usize| system.volumes[volume].name.as_str();
     let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));

@@ -8,7 +8,7 @@
 use super::account::Share;
 use serde_json::{Value, json};
 
-/// Utilization from which a resource counts as saturated.
+/// Utilisation from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
 
 /// The factor that limits the throughput of a workload, found by the rules in the documentation of this module.
@@ -20,7 +20,7 @@ pub enum Limit {
     Offered {
         /// Rate that the schedule offers, I/Os per second.
         iops: f64,
-        /// Resource with the highest utilization; None if the emulated machine reports none.
+        /// Resource with the highest utilisation; None if the emulated machine reports none.
         busiest: Option<Share>,
     },
     /// No resource is saturated, but the workers keep more I/Os outstanding than the device accepts.
@@ -29,7 +29,7 @@ pub enum Limit {
         queue_max: u32,
         /// Number of I/Os that the device's workers keep outstanding.
         outstanding: u64,
-        /// Resource with the highest utilization; None if the emulated machine reports none.
+        /// Resource with the highest utilisation; None if the emulated machine reports none.
         busiest: Option<Share>,
     },
     /// No resource is saturated; the latency of each I/O and the number of outstanding I/Os limit the rate.
@@ -38,7 +38,7 @@ pub enum Limit {
         outstanding: f64,
         /// Mean latency of an I/O, ns, over all kinds of operation.
         latency_ns: f64,
-        /// Resource with the highest utilization; None if the emulated machine reports none.
+        /// Resource with the highest utilisation; None if the emulated machine reports none.
         busiest: Option<Share>,
     },
 }
@@ -78,8 +78,8 @@ pub(super) fn limit(
     }
 }
 
-/// A limit whose burst credits ran out, as one resource: it was busy at the burst rate first, and at the base rate then.
-/// `None` if either of these alone limits the cell, or neither does.
+/// Combines a rate limit whose burst credits ran out with the same limit at its burst rate, as one resource: the cell
+/// ran first at the burst rate, then at the base rate. `None` unless the two are saturated only together.
 fn used_up(limit: &Share, shares: &[Share], ops_per_s: f64) -> Option<Share> {
     let burst = shares.iter().find(|s| s.name == format!("{} while credits last", limit.name))?;
     let busy = limit.busy + burst.busy;

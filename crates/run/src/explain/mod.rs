@@ -4,7 +4,7 @@
 //! | file | task |
 //! |---|---|
 //! | `simulate` | simulates one cell, and counts the activity of the machine's parts in its window |
-//! | `account` | computes phases, utilizations and saturation rates from the counters |
+//! | `account` | computes phases, utilisations and saturation rates from the counters |
 //! | `limit` | finds the limiting resource, and names it in a sentence |
 //! | `device` | derives properties from a device's parameters |
 

@@ -15,15 +15,15 @@ use std::sync::atomic::AtomicBool;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// Results of a simulated cell over all volumes, with utilizations and the limiting factor.
+/// Results of a simulated cell over all volumes, with utilisations and the limiting factor.
 #[derive(Debug)]
 pub struct ExplainedCell {
     /// Name of the cell's workload.
     pub name: String,
     /// State of the devices at the cell's start, as text.
     pub state: String,
-    /// Why the figures are not those of the long run: a cache that still fills, or credits that are used up; `None` if
-    /// they are.
+    /// Reason why the figures differ from those of a long run, such as a cache that is still filling, or burst credits
+    /// that run out; `None` if they do not differ.
     pub transient: Option<String>,
     /// Number of volumes that the cell loads simultaneously.
     pub volumes: usize,
@@ -43,7 +43,7 @@ pub struct ExplainedCell {
     pub kinds: Vec<KindAccount>,
     /// Operations on components below the volumes: arrays behind adapters, and devices of arrays.
     pub below: Vec<LevelAccount>,
-    /// Utilization of all resources, in descending order.
+    /// Utilisation of all resources, in descending order.
     pub shares: Vec<Share>,
     /// The factor that limits the cell's throughput.
     pub limit: Limit,
@@ -103,8 +103,8 @@ pub fn predictions(system: &System) -> Vec<(&'static str, Spec)> {
     reads.into_iter().chain(writes).map(spec).collect()
 }
 
-/// Lengths of a cell's ramp and window. Disks need longer ones, because they are slow and must first fill their buffer.
-/// So do rate limits, which an idle device may exceed during the limit's window. Memory needs shorter ones.
+/// Lengths of a cell's ramp and window. Both are longer for disks, which are slow and must first fill their buffer; and
+/// for rate limits, which an idle device may exceed for a time. They are shorter for memory.
 fn length(system: &System) -> Length {
     let any = |is: fn(&Kind) -> bool| system.devices().any(|d| is(&d.device.kind));
     let (ramp_ns, window_ns) = if any(|k| matches!(k, Kind::Disk(_))) {
@@ -124,9 +124,9 @@ fn length(system: &System) -> Length {
     Length { ramp_ns: (ramp_ns / fewer).max(10 * MS), window_ns: (window_ns / fewer).max(50 * MS) }
 }
 
-/// Lets garbage collection run all the time on devices where it runs in bursts. A cell is shorter than a burst and its
-/// pause, and would show one of them. The mean rate is the same; latencies are those without bursts. Returns whether
-/// there is such a device.
+/// Makes garbage collection continuous on devices where it runs in bursts, because a cell is too short to cover a burst
+/// and the pause after it. The mean rate does not change; latencies are then those without bursts. Returns whether
+/// there is a device with bursts.
 fn mean_over_bursts(system: &mut System) -> bool {
     let mut any = false;
     for placed in system.devices_mut() {

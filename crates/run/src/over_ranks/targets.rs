@@ -25,7 +25,7 @@ struct Seen {
     name: String,
     /// Identity of the target, equal on all ranks that share it; None if no other rank can use it.
     identity: Option<String>,
-    /// Identity of a file that is valid on other hosts, too, such as on a network file system.
+    /// Identity of a file on a file system that other hosts can mount, too; None if no other host can see the target.
     across_hosts: Option<FileAcrossHosts>,
 }
 

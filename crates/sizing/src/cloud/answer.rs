@@ -107,7 +107,8 @@ fn in_words(of: &Volumes) -> String {
     }
 }
 
-/// Formats the instance as ` on NAME`; empty without an instance, and with `priced` for one without a price.
+/// Formats the instance as ` on NAME`; empty without an instance. With `priced`, also empty for an instance without a
+/// price.
 fn on(of: &Offer, priced: bool) -> String {
     let instance = of.instance.as_ref().filter(|instance| !priced || instance.price > 0.0);
     instance.map_or(String::new(), |instance| format!(" on {}", instance.system))

@@ -123,7 +123,7 @@ pub struct Found {
 pub enum Unfit {
     /// An idle volume is too slow for a latency limit.
     Latency,
-    /// the maximum number of striped volumes are too slow, or the volumes that would be fast enough have no price.
+    /// The maximum number of striped volumes is too slow, or sufficiently fast volumes have no price.
     Limits,
     /// No instance can attach all volumes and has sufficient limits.
     Instance,

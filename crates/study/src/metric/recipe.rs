@@ -13,7 +13,7 @@ pub enum Recipe {
     Figure(CellFigure, CellKey),
     /// Messages per second in one cell: its rate times this number of messages per operation.
     Messages(u32, CellKey),
-    /// Smallest number of threads of those cells whose rate is at least this fraction of the highest rate.
+    /// Smallest number of threads among the cells whose rate is at least this fraction of the highest rate.
     FewestThreads(f64, Vec<CellKey>),
     /// Highest rate among the cells.
     MaxIops(Vec<CellKey>),

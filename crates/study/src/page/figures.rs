@@ -54,8 +54,8 @@ pub(super) fn figure(
     })
 }
 
-/// Draws latency over rate, one line for each line of the panel that has both by depth. Includes points from
-/// other panels of the same table or figure, system and workload. None if there is no such line.
+/// Draws latency over rate: one line for each line of the panel for which rate and mean latency are known by depth.
+/// Includes points from other panels of the same table or figure, system and workload. None if there is no such line.
 pub(super) fn over_load(outcome: &Outcome<'_>, lines: &[Line]) -> Option<Figure> {
     let study = outcome.study;
     let has = |metric| lines.iter().any(|line| line.metric == metric);

@@ -55,8 +55,8 @@ pub(super) fn read(fd: &OwnedFd) -> Result<Health> {
     Ok(health)
 }
 
-/// Reads an 8-byte statistic: its highest byte contains flags (bit 7 supported, bit 6 valid), its lowest
-/// `bytes` the value. `None` unless both flags are set.
+/// Reads an 8-byte statistic. Its highest byte contains flags (bit 7 supported, bit 6 valid), and its lowest `bytes`
+/// bytes contain the value. `None` unless both flags are set.
 fn statistic(page: &[u8; PAGE_BYTES], at: usize, bytes: usize) -> Option<u64> {
     const SUPPORTED_AND_VALID: u8 = 0xC0;
     if page[at + 7] & SUPPORTED_AND_VALID != SUPPORTED_AND_VALID {

@@ -16,7 +16,8 @@ use crate::inspect::BlockDevice;
 /// A device's own health report. `None` means that the device does not report the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Source of the report: `NVMe SMART log`, `ATA device statistics`, `ATA SMART data`, joined by ` and `.
+    /// Source of the report: `NVMe SMART log`, `ATA device statistics` or `ATA SMART data`; several sources are joined
+    /// by ` and `.
     pub source: String,
     /// Percentage of the rated endurance used so far. Above 100 if the rating is exceeded; 255 means 255 or more.
     pub percentage_used: Option<u64>,
@@ -27,13 +28,13 @@ pub struct Health {
     /// Present temperature, in degrees Celsius.
     pub temperature_c: Option<i64>,
     pub power_on_hours: Option<u64>,
-    /// Times powered on over the device's life.
+    /// Number of times that the device was powered on.
     pub power_cycles: Option<u64>,
-    /// Power losses without a preceding shutdown command.
+    /// Number of power losses without a preceding shutdown command.
     pub unsafe_shutdowns: Option<u64>,
     /// Data errors that the device could not correct.
     pub media_errors: Option<u64>,
-    /// Sectors replaced by spare ones.
+    /// Number of sectors that were replaced by spare ones.
     pub reallocated_sectors: Option<u64>,
     /// Spare capacity left, in per cent.
     pub available_spare: Option<u64>,

@@ -184,7 +184,7 @@ pub struct BlockDevice {
     pub physical_block_bytes: Option<u64>,
     /// Smallest preferred I/O size, bytes.
     pub io_min_bytes: Option<u64>,
-    /// Preferred I/O size for throughput, if the device reports one.
+    /// Preferred I/O size for throughput, bytes; `None` if the device reports none.
     pub io_optimal_bytes: Option<u64>,
     /// Required alignment of a buffer's address for DMA, bytes.
     pub dma_alignment_bytes: Option<u64>,

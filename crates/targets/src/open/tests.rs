@@ -181,7 +181,7 @@ fn a_foreign_file_that_took_the_name_in_the_lay_out_stays() {
     assert_eq!(crate::sysroot::list(dir.path()), ["moved", "t"]);
 }
 
-/// Writers by descriptor and by mapping, as databases and virtual machines have them.
+/// Refuses a file that another process has open or mapped for writing, as databases and virtual machines do.
 #[test]
 fn a_file_that_another_process_writes_is_refused() {
     let dir = tempfile::tempdir().unwrap();

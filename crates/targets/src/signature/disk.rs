@@ -3,7 +3,7 @@
 use super::SignatureKind::PartitionTable;
 use super::{Ends, Found};
 
-/// Formats whose first sector ends with 55h AAh like a partition table, although it is not one.
+/// Formats whose first sector ends with 55h AAh like a partition table, but is not a partition table.
 const BOOT_SECTORS: [&str; 5] = ["vfat", "ntfs", "exfat", "refs", "BitLocker"];
 
 /// Searches for partition tables. Returns true for a boot sector without partitions.

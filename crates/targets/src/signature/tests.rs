@@ -49,7 +49,7 @@ fn format(image: &Path, program: &str, args: &[&str], input: &str) -> bool {
     true
 }
 
-/// Formats whose program is installed, and the others by hand.
+/// Images are created by the format's own program if it is installed, and otherwise composed by hand.
 #[test]
 fn disk_images_and_archives_are_not_raw() {
     let dir = tempfile::tempdir().unwrap();

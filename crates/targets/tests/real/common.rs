@@ -15,8 +15,8 @@ pub(crate) const MIB: u64 = 1 << 20;
 /// The flag that claims a block device, when it is opened without `O_CREAT`.
 pub(crate) const O_EXCL: i32 = rustix::fs::OFlags::EXCL.bits() as i32;
 
-/// Runs one test at a time: `losetup --find` opens every loop device on its way, and a child process that is
-/// just being started holds its parent's descriptors.
+/// Lets one test run at a time, until the returned file is dropped. Tests would disturb each other: `losetup --find`
+/// opens every loop device on its way, and a child process holds its parent's descriptors while it starts.
 pub(crate) fn alone() -> File {
     let lock = File::open(std::env::current_exe().unwrap()).unwrap();
     lock.lock().unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Undoes a setup command: where udev runs, its probe may hold the node for a moment.
+/// Runs a command that undoes a setup. Repeats it for up to 2 s, because udev's probe may hold the device for a moment.
 fn undo(program: &str, args: &[&str]) {
     for _ in 0..100 {
         if tried(program, args).status.success() {
@@ -52,7 +52,7 @@ fn undo(program: &str, args: &[&str]) {
     panic!("{program} {args:?} fails for two seconds");
 }
 
-/// A loop device that is detached again.
+/// A loop device, which is detached on drop.
 pub(crate) struct Loop {
     pub(crate) node: String,
 }
@@ -74,12 +74,12 @@ impl Drop for Loop {
     }
 }
 
-/// A partition that is removed again; the kernel keeps it when its loop device is detached.
+/// A partition, which is removed on drop. Otherwise the kernel would keep it when its loop device is detached.
 pub(crate) struct Partition<'a>(&'a Loop);
 
 impl<'a> Partition<'a> {
-    /// Announces partition 1 to the kernel, as its own scan would: not every kernel is built to read every
-    /// table, nor scans loop devices.
+    /// Announces partition 1 to the kernel. Does not rely on the kernel's own scan, because not every kernel can read
+    /// every partition table or scans loop devices.
     pub(crate) fn on(disk: &'a Loop, first_sector: u32, sectors: u32) -> Self {
         run("addpart", &[&disk.node, "1", &first_sector.to_string(), &sectors.to_string()]);
         Self(disk)
@@ -96,7 +96,7 @@ impl Drop for Partition<'_> {
     }
 }
 
-/// A mount that is undone again.
+/// A mount, which is undone on drop.
 pub(crate) struct Mount(pub(crate) PathBuf);
 
 impl Mount {
@@ -113,7 +113,7 @@ impl Drop for Mount {
     }
 }
 
-/// A child process that is ended again.
+/// A child process, which is killed on drop.
 pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {

@@ -28,8 +28,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// On a file system of 64 MiB: a new file that does not fit leaves nothing, an old one that can't grow stays as
-/// it was, scratch space reports what it lacks.
+/// On a file system of 64 MiB, a new file that does not fit is removed, an old file that can't grow is unchanged, and
+/// scratch space reports the missing space.
 fn fill_up(point: &Path) {
     let before = names(point);
     let at = |rest: &str| name(&format!("{}/{rest}", point.display()));

@@ -104,8 +104,8 @@ fn a_formatted_and_mounted_device_needs_its_own_name() {
     assert_eq!(codes(&disk.node), [RefusalCode::HoldsData]);
 }
 
-/// As plain dm-crypt, archives and databases on raw devices are, and file systems
-/// whose first superblock is damaged.
+/// Plain dm-crypt, archives and databases on raw devices have no signature, nor do file systems whose first superblock
+/// is damaged.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn data_that_no_signature_names_is_refused_wherever_it_lies() {
@@ -247,7 +247,7 @@ fn a_device_that_is_open_elsewhere() {
     drop(held);
 }
 
-/// A shell that keeps a mount in a namespace of its own.
+/// Starts a shell that keeps a mount in its own namespace.
 fn mounted_in_a_namespace(dir: &Path, mount: &str) -> Ended {
     let point = dir.join("m");
     let script = format!(
@@ -262,7 +262,7 @@ fn mounted_in_a_namespace(dir: &Path, mount: &str) -> Ended {
     Ended(child)
 }
 
-/// As a container's volume is: our own mount table does not show it.
+/// A volume of a container is mounted in another namespace, so this process's own mount table does not show it.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn no_name_lifts_a_mount_of_another_namespace() {
@@ -300,7 +300,7 @@ fn no_name_lifts_a_mount_of_another_namespace() {
     drop((file_mount, kept));
 }
 
-/// A file that another one is mounted on.
+/// A file on which another file is mounted; unmounted on drop.
 struct MountedFile<'a>(&'a Path);
 
 impl<'a> MountedFile<'a> {
@@ -316,7 +316,8 @@ impl Drop for MountedFile<'_> {
     }
 }
 
-/// A file, a loop device on it, its twin, one on that, and a mapped device: one of them at a time.
+/// At most one of these can be open at a time: a file, a loop device on it, a second one on the same file, and a loop
+/// device on the first.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn what_is_below_a_loop_device_is_used_once() {
@@ -381,7 +382,7 @@ fn what_is_below_a_loop_device_is_used_once() {
     assert!(write_block(&open(&name(&disk.node), &destroy(&disk.node)).unwrap(), 7).is_ok());
 }
 
-/// The kernel shows a backing file by the path that attached it, which may be gone or lead elsewhere.
+/// The kernel shows the path by which a backing file was attached. This path may be gone, or lead to another file.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_loop_device_is_recognised_by_the_file_itself() {
@@ -396,7 +397,7 @@ fn a_loop_device_is_recognised_by_the_file_itself() {
     drop(disk);
 }
 
-/// The kernel reports a file's writers to its owner only; others see the processes in `/proc`.
+/// The kernel reports a file's writers only to the owner of the file. Other users search the processes in `/proc`.
 #[test]
 #[ignore = "needs root"]
 fn a_file_of_another_user_that_is_open_for_writing() {
@@ -498,7 +499,7 @@ fn a_file_below_a_loop_device_and_its_twin() {
     assert_eq!(codes(&upper.node)[0], RefusalCode::Mounted);
 }
 
-/// A file that carries a loop device that carries another one, or a partition, that is mounted or swap space.
+/// A file backs a loop device. On this device, a second loop device or its partition is mounted or used as swap space.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn no_name_lifts_what_a_loop_device_on_a_loop_device_carries() {
@@ -534,7 +535,7 @@ fn no_name_lifts_what_a_loop_device_on_a_loop_device_carries() {
     assert_eq!(codes(image.to_str().unwrap())[0], RefusalCode::Member);
 }
 
-/// Loop devices on one file are the same storage only where they show the same range of it.
+/// Loop devices on one file are the same storage only if they show the same range of the file.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn loop_devices_are_identified_by_what_they_show() {
@@ -556,8 +557,8 @@ fn loop_devices_are_identified_by_what_they_show() {
     );
 }
 
-/// The device that this machine runs from, if `/` is on one: never allowed, whatever is confirmed.
-/// Only inspected, never opened for writing.
+/// The device with the running system is always refused, whatever is confirmed. Skipped if `/` is not on a device. The
+/// test only inspects the device, and never opens it for writing.
 #[test]
 #[ignore = "needs root"]
 fn the_system_disk_is_refused() {

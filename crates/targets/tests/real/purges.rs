@@ -20,7 +20,7 @@ fn go(node: &str, options: &PurgeOptions) -> Result<PurgeRecord, TargetError> {
     purge(inspected(node), options, &mut |_| ControlFlow::Continue(()))
 }
 
-/// Refused for this reason; `by_any_name` when no name would have lifted it.
+/// Asserts that the purge was refused for the reason `code`. `by_any_name`: no name would have lifted the refusal.
 fn is_refused(result: Result<PurgeRecord, TargetError>, code: RefusalCode, by_any_name: bool) {
     match result {
         Err(TargetError::Refused(refused)) => {
@@ -31,7 +31,7 @@ fn is_refused(result: Result<PurgeRecord, TargetError>, code: RefusalCode, by_an
     }
 }
 
-/// 64 MiB of 0xA5 behind a loop device.
+/// Creates a file of 64 MiB of 0xA5, to be attached to a loop device.
 fn full(dir: &Path) -> std::path::PathBuf {
     let path = dir.join("full");
     std::fs::write(&path, vec![0xA5; 64 << 20]).unwrap();
@@ -132,7 +132,7 @@ fn a_partition_is_purged_and_its_disk_is_not() {
     drop(mount);
 }
 
-/// Only the range that was named, and the purge can be stopped between two pieces.
+/// A purge of a part of a device erases only this part.
 #[test]
 #[ignore = "needs root and loop devices"]
 fn a_part_of_a_device() {

@@ -13,21 +13,21 @@ pub type Part = Option<WriteId>;
 /// Reason why a unit of verifiable content (a block with checksum and address) is not as expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// The block is all zeroes. It was never written, or was discarded or lost.
+    /// The unit is all zeroes. It was never written, or was discarded or lost.
     Zeroed,
-    /// The block holds other data: nothing identifies it as verifiable content.
+    /// The unit holds other data: nothing identifies it as verifiable content.
     Foreign {
         /// First 8 bytes of the unit.
         first_bytes: [u8; 8],
     },
-    /// The block contains data that was written for another address.
+    /// The unit contains data that was written for another address.
     Misdirected {
         /// Header of the data that was written for another address.
         mark: Mark,
         /// Offset of this header within the unit, bytes; above 0 if content was shifted by whole sectors.
         at_byte: usize,
     },
-    /// The block's sectors come from different writes, or some are zeroes.
+    /// The unit's sectors come from different writes, or some are zeroes.
     Torn {
         /// Write that produced the first sectors; `None` if they are zeroes.
         head: Part,
@@ -36,15 +36,15 @@ pub enum Flaw {
         /// Offset within the unit of the first sector that comes from another write, bytes.
         at_byte: usize,
     },
-    /// Some bytes of the block differ from those written.
+    /// Some bytes of the unit differ from those written.
     Damaged {
         /// Offset of the first differing byte within the unit.
         first_byte: usize,
         /// Number of bytes of the unit that differ from those written.
         bytes: usize,
     },
-    /// The block was written in units of another length. It is the beginning of a longer unit, or intact
-    /// shorter units have overwritten a part of it. The other bytes of the block cannot be checked.
+    /// The checked bytes were written in units of another length. They are the beginning of a longer unit, or intact
+    /// shorter units have overwritten a part of them. The rest of the bytes can't be checked.
     OtherLength {
         /// Header of the longer unit, or of the latest of the shorter units.
         mark: Mark,
@@ -212,7 +212,8 @@ impl Write {
 }
 
 /// Lists the writes identified in the header and at the ends of the sectors. If the header is for this address, all
-/// identifiers are trusted. Otherwise only those that occur at least twice are, since chance repeats none.
+/// identifiers are trusted. Otherwise, only identifiers that occur at least twice are trusted, because random bytes
+/// hardly repeat.
 fn possible_writes(unit: &[u8], offset_bytes: u64) -> Vec<Write> {
     let head = Mark::of_version(unit, if unit.starts_with(&MAGIC_1) { 1 } else { 2 });
     let has_header = head.offset_bytes == offset_bytes

@@ -61,8 +61,8 @@ fn shorter_units_are_checked_each_and_longer_ones_are_not() {
     assert!(!is_written_here(&long[..2048], 8192) && !is_written_here(&[0; 4096], 8192));
 }
 
-/// A whole short unit before zeroes or foreign bytes is diagnosed by the latter, not as a damaged
-/// long unit. An unwritten short unit does not hide a flaw in another one.
+/// If an intact short unit is followed by zeroes or foreign bytes, the flaw is that of the bytes that follow, not
+/// damage to a long unit. An unwritten short unit does not hide a flaw in another one.
 #[test]
 fn one_shorter_unit_beside_what_was_never_written_is_whole() {
     for len in [512, 1024, 2048] {

@@ -87,7 +87,7 @@ impl<S: Source> EventLoop<'_, S> {
         }
     }
 
-    /// Handles the end of a batch of events. May end the warm-up or the cell, or clone the machine and its workers.
+    /// Ends a batch of events. May end the warm-up or the cell, or clone the machine and its workers.
     #[cold]
     pub(super) fn end_batch(&mut self) {
         if self.warm_up.is_some() {

@@ -54,7 +54,7 @@ impl ContentCheck {
         }
     }
 
-    /// Handles the completion of the operation with this index. The error describes wrong content in the data
+    /// Must be called at the completion of the operation with this index. The error describes wrong content in the data
     /// read.
     #[inline]
     pub(super) fn completed(

@@ -35,8 +35,8 @@ pub(super) struct Closing {
 }
 
 impl<S: Source> WorkerLoop<S> {
-    /// Handles the end of the worker's time or other limit. Returns true if its source has final operations, such
-    /// as a flush, which extend the window until they complete.
+    /// Asks the source for final operations, such as a flush, at the end of the worker's time or at another limit.
+    /// Returns true if there are any; the window then lasts until they have ended.
     #[cold]
     pub(super) fn closes(&mut self, w: &mut Worker<S>, why: Ended) -> bool {
         if self.closing.is_some() || !w.recorder.measuring() {

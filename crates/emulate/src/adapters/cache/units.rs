@@ -183,7 +183,7 @@ impl Units {
     }
 
     /// Finds an entry in a later line whose home line is `line` or an earlier one. A search would miss it once `line`
-    /// has a free entry.
+    /// has a free entry. Returns line and entry; `None` if there is none.
     fn overflown(&self, line: usize) -> Option<(usize, usize)> {
         let mask = self.lines.len() - 1;
         let mut behind = line;

@@ -57,8 +57,8 @@ fn one_random_read_takes_command_seek_half_a_revolution_and_transfer() {
     }
 }
 
-/// IOPS of random 4 KiB reads in an independent simulation (greedy SATF, no aging, no controller;
-/// it chooses with the next request already present, which gains 5 % at depth 4).
+/// Compares with the IOPS of random 4 KiB reads in an independent simulation (greedy SATF, without aging or
+/// controller). When that simulation chooses a request, the next one has already arrived, which gains 5 % at depth 4.
 #[test]
 fn queueing_gains_as_in_another_simulation() {
     let table = [

@@ -27,8 +27,8 @@ struct Platters {
 const SECTOR: u64 = 4096;
 
 impl Platters {
-    /// Writes to position `at` the content that version `version` of the sectors of `part` has. The content names its
-    /// sector.
+    /// Writes version `version` of the sectors of `part` to position `at` of a region. The content of a sector
+    /// identifies sector and version.
     fn put(of: &mut [u32], at: u64, part: &std::ops::Range<u64>, version: u32) {
         let sectors = (part.start / SECTOR) as u32..(part.end / SECTOR) as u32;
         for (place, sector) in of[(at / SECTOR) as usize..].iter_mut().zip(sectors) {

@@ -54,9 +54,9 @@ impl Blocks {
         best.map_or(self.heads[self.fewest as usize], |(index, _)| index)
     }
 
-    /// Returns, of the sealed blocks whose copies fit into the open block of their stream, the one with the fewest
-    /// valid pages; `None` if there is none. Visits every block. Used if no block is free, after a power cut has
-    /// interrupted a collection: at least the interrupted block fits.
+    /// Returns the sealed block with the fewest valid pages among those whose copies fit into the open block of their
+    /// stream; `None` if there is none. Visits every block. Used if no block is free, after a power cut has interrupted
+    /// a collection: at least the interrupted block fits.
     #[cold]
     fn fitting(&self) -> Option<u32> {
         let fits = |&(index, block): &(u32, &Block)| {

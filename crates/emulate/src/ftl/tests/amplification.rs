@@ -47,8 +47,8 @@ fn uniform_writes_have_the_amplification_of_the_closed_form_in_full() {
     closed_form(4096, 512, &[0.07, 0.0909, 0.12, 0.1667, 0.2, 0.25, 0.2857, 0.35, 0.5]);
 }
 
-/// The constructed state is the steady state: its initial amplification equals that
-/// after writing three times the device's capacity.
+/// Checks that the constructed state is steady: the initial write amplification equals that after writes of three times
+/// the device's capacity.
 fn no_drift(shape: Shape, tolerance: f64) {
     for pages_per_write in [1, 8] {
         let mut driver = Driver::new(shape, State::Random { pages_per_write }, 1);
@@ -112,7 +112,7 @@ fn writes_within_a_part_start_where_they_lead() {
     }
 }
 
-/// A sample of the pages has the same write amplification as all pages, under loads of every kind.
+/// Checks that a sample of the pages has the same write amplification as all pages, under several kinds of load.
 fn sample_is_as_exact(exact: Shape, represent: u32, warm_up: f64, tolerance: f64) {
     let pages = exact.logical_pages;
     for name in ["uniform", "80/20", "zipf 0.99", "zipf 1.2", "sequential", "half trimmed"] {

@@ -28,7 +28,8 @@ fn shape(blocks: u64, spare: f64, represent: u32, placement: &Placement) -> Shap
     Shape { logical_pages, raw_pages, pages_per_block, represent, frontiers }
 }
 
-/// A device whose handles have ranges that end at `shares` of the capacity.
+/// A device with one handle per range of pages; the ranges end at `shares` of the capacity. `persistent`: whether
+/// garbage collection keeps the data of each handle apart.
 fn device(spare: f64, represent: u32, shares: &[f64], persistent: bool, state: State) -> Driver {
     let any = placement(100, shares, persistent);
     let shape = shape(400, spare, represent, &any);

@@ -11,7 +11,7 @@ const SHAPE: Shape = Shape {
     frontiers: 2,
 };
 
-/// Wear of the blocks after `mean` erases on average.
+/// Wear of the blocks after `mean` erases per block on average, with wear levelling (`levelled`) or without.
 fn wear(levelled: bool, mean: f64) -> Wear {
     let mut driver = Driver::new(SHAPE, State::Sequential, 1);
     if !levelled {

@@ -143,7 +143,7 @@ impl Machine {
         Ok(Self { qemu, line_in, lines, copier: Some(copier) })
     }
 
-    /// Sends a line of shell.
+    /// Sends a line of shell to the guest, and does not wait until it has been executed.
     fn say(&mut self, line: &[u8]) -> io::Result<()> {
         self.line_in.write_all(&[line, b"\n"].concat())?;
         self.line_in.flush()

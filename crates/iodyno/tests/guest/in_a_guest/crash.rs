@@ -14,7 +14,7 @@ fn guest() -> PathBuf {
     guest
 }
 
-/// Explores a program, given as shell, on the guest's file system; `flags` say where.
+/// Explores a program, given as shell, on the guest's file system; `flags` select the states.
 fn explore(program: &str, flags: &str) -> (Option<i32>, Value) {
     let output = Command::new(env!("CARGO_BIN_EXE_iodyno"))
         .args(["crashtest", "--json", "--quiet", "--check-time", "60s", "--check", CHECK])
@@ -64,8 +64,9 @@ fn a_finding_of_the_folder_is_confirmed_in_the_guest() {
     assert!(document["in_guest"]["guest"].as_str().unwrap().starts_with("ext4"), "{document:#}");
 }
 
-/// The program finds an empty folder and the host's files, and leaves a process. Its changes of the files stay in the guest, its
-/// errors are appended to where those of `iodyno` go, and a checker that hangs is ended after its own time.
+/// The program finds an empty folder and the host's files, and leaves a process running. Its changes to the host's
+/// files stay in the guest, its errors appear on the standard error of `iodyno`, and a checker that hangs is ended
+/// after its own timeout.
 #[test]
 #[ignore = "needs QEMU and Debian's kernel"]
 fn the_host_is_left_alone() {

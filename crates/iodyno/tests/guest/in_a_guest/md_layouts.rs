@@ -96,7 +96,7 @@ fn arrays_of_md_are_read_back_from_their_members() {
     }
 }
 
-/// Bytes of the array that are written: as many as the members' first sectors hold.
+/// Number of bytes of the array that are written, so that the first [`MEMBER_BYTES`] of each member are full.
 fn written(level: Level, members: usize) -> usize {
     let rows = vec![(MEMBER_BYTES / SECTOR) as u64; members];
     Layout::new(level, &rows, CHUNK_SECTORS).unwrap().sectors() as usize * SECTOR

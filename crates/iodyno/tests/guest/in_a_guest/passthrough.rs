@@ -48,7 +48,7 @@ impl Bench {
         (text, code)
     }
 
-    /// The cell of a run that succeeds.
+    /// Runs `iodyno run`, which must succeed, and returns its first cell.
     fn cell(&mut self, words: &str) -> Value {
         let words = format!("run {words} --ramp 0s -q --json 2>/tmp/complaints");
         let (text, code) = self.iodyno(&words);
@@ -57,7 +57,8 @@ impl Bench {
         document["cells"][0].clone()
     }
 
-    /// Sectors written that the kernel counts of the block device; its count of writes has flushes in it.
+    /// Number of sectors that the kernel counts as written to the block device. Its count of writes would include
+    /// flushes.
     fn counted(&mut self) -> u64 {
         let name = self.block.trim_start_matches("/dev/").to_owned();
         let text = self.guest.good(&format!("cat /sys/block/{name}/stat"));
@@ -81,8 +82,8 @@ fn commands_past_the_block_layer() {
     refusals_are_those_of_the_block_device(bench);
 }
 
-/// Content that is written by commands is found whole by the block device, and the other way round; the kernel's
-/// counters show that the commands went past it.
+/// Content written through NVMe commands is intact on the block device, and the other way round. The kernel's counters
+/// of the block device do not change.
 fn bytes_are_those_of_the_block_device(bench: &mut Bench) {
     let (block, generic) = (bench.block.clone(), bench.generic.clone());
     let words = "seq-write --content verifiable --block 16KiB --depth 4 --ops 512";
@@ -141,7 +142,7 @@ fn each_kind_has_its_effect(bench: &mut Bench) {
     }
 }
 
-/// The way in makes no difference to what may be written, and what it can't do is named.
+/// The character device is protected like the block device, and errors name what it does not support.
 fn refusals_are_those_of_the_block_device(bench: &mut Bench) {
     let (block, generic) = (bench.block.clone(), bench.generic.clone());
     let write = format!("run random-write --ops 8 --on {generic}");

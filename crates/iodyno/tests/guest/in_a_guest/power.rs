@@ -13,8 +13,8 @@ use crate::machine::Guest;
 use crate::served::Served;
 use std::time::Duration;
 
-/// They are slowed down, so that the buffer is not always empty by the time the guest has reported
-/// its commit and the test has received the report.
+/// Devices with the flags that slow them down. Otherwise the buffer would always be empty by the time the test receives
+/// the guest's report of a commit.
 const PROTECTED: (&str, &str) = ("exflash-400g", "--dilate 20");
 const VOLATILE: (&str, &str) = ("ssd-msata-mlc-128g", "--dilate 8");
 
@@ -24,7 +24,7 @@ struct Seen {
     cuts: u32,
     /// Cuts during recovery of the file system from the previous cut.
     cuts_in_recovery: u32,
-    /// Reported as committed.
+    /// Transactions that were reported as committed.
     committed: u64,
     /// Cuts after which a committed transaction was missing, or nothing could be read.
     damaging: u32,
@@ -51,8 +51,8 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|v| v.parse().unwrap_or_else(|_| panic!("{name}={v}: a number")))
 }
 
-/// The value of a row shows whether it belongs to the row. A row takes a part of a page, so that
-/// pages are written again and again.
+/// SQL expression for the value of a row, which shows whether it belongs to the row. A row fills only a part of a page,
+/// so that pages are written repeatedly.
 const VALUE: &str = "printf('%0900d', id * 7919)";
 
 /// Makes a small file system, which is checked quickly, and an empty table.
@@ -63,8 +63,8 @@ fn prepare(guest: &mut Guest) {
     guest.good("umount /tmp/fs");
 }
 
-/// Mounts, which replays the journal, and checks everything. Gives the last transaction that is
-/// there, or the damage.
+/// Mounts the file system, which replays the journal, and checks everything. Returns the number of the last transaction
+/// that survived, or a description of the damage.
 fn look(guest: &mut Guest, mount: &str) -> Result<u64, String> {
     let mut done = |line: &str| match guest.run(line) {
         (text, 0) => Ok(text),
@@ -92,7 +92,8 @@ fn look(guest: &mut Guest, mount: &str) -> Result<u64, String> {
     Ok(last)
 }
 
-/// Commits until the power is cut: a line for each transaction, once it is committed.
+/// Starts to commit transactions after number `last`, and does not wait. The guest prints a line for each committed
+/// transaction.
 fn begin_to_commit(guest: &mut Guest, wal: bool, last: u64) {
     let (journal, synchronous) = if wal { ("WAL", "FULL") } else { ("DELETE", "EXTRA") };
     let settings = format!(
@@ -110,8 +111,8 @@ fn begin_to_commit(guest: &mut Guest, wal: bool, last: u64) {
     ));
 }
 
-/// Cuts the power again and again; after damage everything is made anew. Ends early once the
-/// expected damage has been seen.
+/// Cuts the power `cuts` times; after damage, starts again with a new guest and device. Ends early once the expected
+/// damage has been seen.
 fn cut_again_and_again(
     (device, flags): (&str, &str),
     options: &str,

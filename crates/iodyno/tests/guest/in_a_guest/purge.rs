@@ -11,7 +11,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 const BYTES: u64 = 8 << 20;
-/// md5sum of that many zeroes.
+/// MD5 sum of [`BYTES`] zeroes.
 const ZEROES: &str = "96995b58d4cbf6aaa9041b4f00c7f6ae";
 
 /// Images, and their options for QEMU: those that pass discards on, one that drops them, and one
@@ -28,7 +28,7 @@ const IMAGES: [(&str, &str); 6] = [
     ("zoned", "driver=file,discard=unmap"),
     ("sata", "driver=file,discard=unmap"),
 ];
-/// Two namespaces behind one controller, and controllers with one each.
+/// QEMU's devices: a controller with two namespaces, controllers with one namespace each, and a SATA disk.
 const DEVICES: [&str; 8] = [
     "nvme,id=c0,serial=TWO",
     "nvme-ns,bus=c0,nsid=1,drive=first",
@@ -62,13 +62,13 @@ impl Bench {
         Self { guest, folder }
     }
 
-    /// Node of the disk with this serial number; the order of names is not that of the devices.
+    /// Node of the disk with this serial number. Names of nodes are not in the order of the devices.
     fn node(&mut self, serial: &str) -> String {
         let found = self.guest.good(&format!("grep -l {serial} /sys/block/*/device/serial"));
         format!("/dev/{}", found.split('/').nth(3).unwrap())
     }
 
-    /// Node of a namespace of the first controller: names are not in the order of numbers either.
+    /// Node of a namespace of the first controller. Names of nodes are not in the order of the namespaces' numbers.
     fn namespace(&mut self, nsid: u32) -> String {
         let found = self.guest.good(&format!(
             "for n in $(grep -l TWO /sys/block/*/device/serial); do \
@@ -83,14 +83,14 @@ impl Bench {
         (text, code)
     }
 
-    /// The document that it prints, with this exit code.
+    /// Runs `iodyno` with `--json`, which must end with this exit code, and returns the document.
     fn json(&mut self, words: &str, expected: i32) -> Value {
         let (text, code) = self.iodyno(&format!("{words} --json 2>/tmp/complaints"));
         assert_eq!(code, expected, "{words}: {text}");
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Writes data over all of it with `dd`; gives their sum.
+    /// Overwrites all of a device with `dd`, and returns the MD5 sum of the data.
     fn fill(&mut self, node: &str) -> String {
         self.guest.good(&format!(
             "dd if=/tmp/program/iodyno of={node} bs=1M count=8 oflag=direct 2>/dev/null"
@@ -106,7 +106,7 @@ impl Bench {
         text.split(' ').next().unwrap().to_owned()
     }
 
-    /// Whether only zeroes are left, as seen by the guest and the host.
+    /// Asserts that only zeroes are left, as seen by the guest and by the host.
     fn assert_gone(&mut self, node: &str, image: &str) {
         assert_eq!(self.sum(node), ZEROES, "{node} as the guest sees it");
         assert!(is_zero(&self.folder.path().join(image)), "{image} on the host");
@@ -155,7 +155,7 @@ fn a_run_reports_wear(bench: &mut Bench) {
     assert_ne!(bench.sum(&node), ZEROES);
 }
 
-/// The best available method, for the given namespace and no other; and the lesser one.
+/// Format erases only the given namespace; discard, the next best method, works too.
 fn format_and_discard(bench: &mut Bench) {
     let (node, other) = (bench.namespace(1), bench.namespace(2));
     let (old, others) = (bench.fill(&node), bench.fill(&other));
@@ -197,7 +197,7 @@ fn format_and_discard(bench: &mut Bench) {
     bench.guest.good(&format!("umount /tmp/fs && /bin/e2fsck -fn {other}"));
 }
 
-/// Discards are acknowledged and dropped.
+/// A device that acknowledges discards and drops them.
 fn a_device_that_lies(bench: &mut Bench) {
     let node = bench.node("LIAR");
     bench.fill(&node);
@@ -206,7 +206,7 @@ fn a_device_that_lies(bench: &mut Bench) {
     assert_says(&output["record"]["evidence"].to_string(), &["64 still hold", "keeps the data"]);
 }
 
-/// The format fails midway; the remedy in the report works.
+/// A device on which a format fails midway. The remedy in the report works.
 fn a_device_that_fails(bench: &mut Bench) {
     let node = bench.node("FAILING");
     bench.fill(&node);
@@ -221,7 +221,7 @@ fn a_device_that_fails(bench: &mut Bench) {
     bench.assert_gone(&node, "failing");
 }
 
-/// The controller refuses to format zones, and a discard is no reset of them.
+/// A controller that refuses to format zones. A discard does not reset zones.
 fn a_zoned_device(bench: &mut Bench) {
     let node = bench.node("ZONED");
     let data = bench.fill(&node);
@@ -233,7 +233,7 @@ fn a_zoned_device(bench: &mut Bench) {
     assert_eq!(bench.sum(&node), data, "full zones take no pattern");
 }
 
-/// No Security feature set, which is reported; a TRIM, which works.
+/// A disk without the Security feature set, which is reported; TRIM works.
 fn a_sata_disk(bench: &mut Bench) {
     // The only one behind that driver.
     let node = "/dev/sda";

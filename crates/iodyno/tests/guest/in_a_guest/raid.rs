@@ -11,7 +11,7 @@ const MODULES: &str = "/dev/vdb /dev/vdc /dev/vdd /dev/vde";
 const VERIFIED: &str = "fio --name=v --directory=/tmp/fs --size=8M --rw=randwrite --bs=4k --ioengine=libaio \
      --iodepth=8 --direct=1 --verify=crc32c --verify_fatal=1 --end_fsync=1 --group_reporting";
 
-/// Operations of a kind on a volume that succeeded, their mean latency in the model's time, and errors.
+/// Successful operations of a kind on a volume, their mean latency in simulated time, and the number of errors.
 fn done(status: &Value, volume: usize, kind: &str) -> (f64, f64, u64) {
     let of = &status["volumes"][volume]["operations"][kind];
     let number = |key: &str| of[key].as_f64().unwrap_or(0.0);
@@ -70,8 +70,8 @@ fn four_modules_in_one_raid_0() {
     }
 }
 
-/// A write takes this module 5 µs and a read 130 µs, both less than the guest's transport alone.
-/// Five thousand times slower, the transport's time is negligible.
+/// A write to this module takes 5 µs and a read 130 µs, both less than the guest's transport alone. With times dilated
+/// by 5000, the transport's time is negligible.
 #[test]
 #[ignore = "needs QEMU and a guest kernel"]
 fn a_ratio_survives_dilation() {

@@ -5,7 +5,7 @@ use crate::machine::{Guest, program};
 use serde_json::{Value, json};
 use std::fs::File;
 
-/// The node of a stack, its creation in the guest, and the required verdict; None for an honest one.
+/// Node of a stack, commands that create it in the guest, and the required verdict; None for an honest stack.
 const TRAPS: [(&str, &str, Option<&str>); 10] = [
     ("vdc", "true", None),
     ("ram0", "true", Some("MEMORY")),

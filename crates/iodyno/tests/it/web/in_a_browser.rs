@@ -10,7 +10,7 @@ const RUNS: usize = 10_000;
 const NAMES: usize = 40;
 const DEVICES: usize = 16;
 
-/// A notebook of many runs: copies of a few real ones, under other names, devices, times and ends.
+/// Fills a notebook with many runs: copies of a few real ones with other names, devices, times and ends.
 fn many(place: &Place) {
     let real = ["run random-read --on null:", "run four-corners --on model:exflash-400g"];
     for words in real {
@@ -65,15 +65,15 @@ fn many(place: &Place) {
     tx.commit().unwrap();
 }
 
-/// Where pictures of pages are kept for people to look at.
+/// Path at which a picture of a page is kept for people to look at.
 fn picture(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("web-pictures");
     std::fs::create_dir_all(&folder).unwrap();
     folder.join(format!("{name}.png"))
 }
 
-/// A page is whole: no wider than the window, no request to elsewhere, no complaint, accessible; in light and dark. (The
-/// test of reports has the rules for these.)
+/// Asserts that a page is sound, in light and dark: no wider than the window, no request to other hosts, no message on
+/// the console, accessible. (The test of reports has the rules.)
 fn is_sound(tab: &mut Tab, server: &Server, name: &str) {
     for (width, scheme) in [(1280, "light"), (1280, "dark"), (420, "light"), (420, "dark")] {
         tab.size(width, 900);

@@ -32,7 +32,7 @@ impl Doubt {
 
 impl File {
     /// After a failed write, repairs the checksums of its units to match their content; units that were corrupt before
-    /// stay corrupt. `entries` has the checksum entries for the complete write, of which `written_bytes` of data were
+    /// stay corrupt. `entries` has the checksum entries for the complete write; only `written_bytes` of its data were
     /// written. The caller holds the units' lock.
     #[cold]
     pub(super) fn resume(&self, units: &Range<u64>, written_bytes: usize, entries: &[u8]) {

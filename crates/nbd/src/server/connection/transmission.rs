@@ -462,7 +462,8 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Passes a request and its payload to the session.
+    /// Passes a request and its payload to the session. `placed` means that the payload is already in the session's
+    /// memory.
     #[inline]
     fn submit(&mut self, link: &Arc<Link>, command: Command, data: &[u8], placed: bool) {
         link.set_submits(true);

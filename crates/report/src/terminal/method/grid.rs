@@ -14,7 +14,8 @@ use iodyno_page::terminal::text::{Role, paint, paragraph};
 use iodyno_page::{Cell, Column, Quantity as Unit, Table, Tone};
 use iodyno_units::{OpKind, parse_size};
 
-/// Maximum number of axis values for which a matrix has columns side by side.
+/// Maximum number of columns of a matrix, one for each value on the first axis. With more values, each point has a line
+/// of its own instead.
 const MATRIX_COLUMNS_MAX: usize = 9;
 
 /// Rows of the table with their names: the values on the axes, or the stage's name if there are no axes.

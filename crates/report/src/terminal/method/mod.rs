@@ -25,7 +25,8 @@ use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Cell, Column, Table, Tone};
 use iodyno_units::human;
 
-/// Minimum width left for a headline's facts. With less, they are cut to one line.
+/// Minimum width for facts that continue on further lines, in terminal columns. With less, a headline's facts are cut
+/// to one line.
 const FACT_COLUMNS_MIN: usize = 20;
 /// Maximum width of a headline's or stage's name, in terminal columns.
 const NAME_COLUMNS_MAX: usize = 48;

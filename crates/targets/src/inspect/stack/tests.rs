@@ -29,7 +29,7 @@ fn moved(tree: &Tree, place: &str, read: u64, written: u64) {
     tree.file(&format!("sys/devices/{place}/stat"), text);
 }
 
-/// A mount: number, point, type, source, options of the file system.
+/// A mount: device number, mount point, type, source and options of the file system.
 pub(super) type Line<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 /// Mounts `/` on sda1, plus `more`.
@@ -439,7 +439,7 @@ fn bytes_are_counted_at_the_bottom() {
     assert_eq!(of(&tree, "sdb").count(&tree.root()), None);
 }
 
-/// The kernel counts all I/O of a multipath head under its disk; before Linux 6.2, nowhere.
+/// The kernel counts all I/O of a multipath head on the head's disk. Before Linux 6.2, it did not count this I/O.
 #[test]
 fn a_multipath_head_is_counted_whole() {
     let tree = machine();

@@ -349,7 +349,8 @@ fn journalled(fs: &FileSystem) -> Option<&'static str> {
         .then_some("buffers direct I/O (data=journal; mounting with data=ordered avoids that)")
 }
 
-/// True if an f2fs is larger than its mounted device, so has more devices. Only its superblock names them.
+/// True if an f2fs is larger than its mounted device, so that it must span further devices. Only its superblock names
+/// them.
 fn has_more_devices(fs: &FileSystem, nodes: &[BlockNode]) -> bool {
     let sectors: Option<u64> = nodes.iter().map(|node| node.attr_u64("size")).sum();
     let is_larger = |bytes: u64| sectors.is_none_or(|sectors| bytes > sectors * 512);
