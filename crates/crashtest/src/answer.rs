@@ -1,5 +1,6 @@
 //! Formats the result of an exploration as text for a terminal, and as a JSON document. Does no I/O.
 
+use crate::change::{Change, NodeId};
 use crate::check::Verdict;
 use crate::explore::Explored;
 use crate::history::{Event, History};
@@ -10,6 +11,8 @@ use iodyno_page::{Cell, Column, Quantity, Table};
 use iodyno_units::human;
 use iodyno_units::text::clean;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Version of the JSON document's format.
@@ -18,6 +21,8 @@ pub const JSON_VERSION: u32 = 1;
 const LABEL: usize = 12;
 /// Maximum number of lost effects that the text lists for a finding.
 const LOST_MAX: usize = 6;
+/// Maximum number of files that a note names.
+const NAMED_MAX: usize = 4;
 /// Maximum number of lines of a checker's output that the text shows for a finding.
 const OUTPUT_LINES_MAX: usize = 5;
 
@@ -47,6 +52,13 @@ pub struct Outcome {
     pub promises_read: bool,
 }
 
+impl Outcome {
+    /// Whether the program printed lines that no run of the checker read.
+    fn ignores_promises(&self) -> bool {
+        self.recorded.lines > 0 && self.explored.checked > 0 && !self.promises_read
+    }
+}
+
 impl Setting {
     /// Describes the rules or the device: a short text for the heading, and a line of explanation.
     fn in_words(&self) -> (String, String) {
@@ -69,7 +81,7 @@ impl Setting {
 }
 
 /// Summary of a recorded run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Number of changes that the program made in the folder.
     pub changes: usize,
@@ -80,6 +92,8 @@ pub struct Recorded {
     /// Whether the program printed several lines, all of them after its last change. Its output was then probably
     /// buffered, so no line acknowledged a change before the program ended.
     pub printed_at_end: bool,
+    /// Files that the program wrote through a shared mapping, by their last path in quotation marks.
+    pub mapped: Vec<String>,
     /// Duration of the recorded run.
     pub took: Duration,
 }
@@ -88,7 +102,9 @@ impl Recorded {
     /// Counts the changes, syncs and printed lines of a run.
     #[must_use]
     pub fn of_history(history: &History, took: Duration) -> Self {
-        let mut summary = Self { changes: 0, syncs: 0, lines: 0, printed_at_end: false, took };
+        let mapped = mapped_files(history);
+        let mut summary =
+            Self { changes: 0, syncs: 0, lines: 0, printed_at_end: false, mapped, took };
         for event in &history.events {
             match event {
                 Event::Change(_) => summary.changes += 1,
@@ -96,7 +112,7 @@ impl Recorded {
                 | Event::SyncRange { .. }
                 | Event::SyncFailed { .. }
                 | Event::SyncAll => summary.syncs += 1,
-                Event::Landed { .. } | Event::Allocated { .. } => {}
+                Event::Landed { .. } | Event::Allocated { .. } | Event::Mapped { .. } => {}
                 Event::Output(bytes) => {
                     summary.lines += String::from_utf8_lossy(bytes).matches('\n').count();
                 }
@@ -107,6 +123,39 @@ impl Recorded {
         summary.printed_at_end = summary.lines > 1 && history.events[first..].iter().all(is_output);
         summary
     }
+}
+
+/// Files that were written through a shared mapping, in quotation marks. Omits SQLite's index of its WAL (`*-shm`),
+/// because SQLite builds it anew after a cut.
+fn mapped_files(history: &History) -> Vec<String> {
+    let mapped = |event: &Event| match event {
+        Event::Mapped { node } => Some(*node),
+        _ => None,
+    };
+    let mapped: BTreeSet<NodeId> = history.events.iter().filter_map(mapped).collect();
+    if mapped.is_empty() {
+        return Vec::new();
+    }
+    let mut tree = history.start.clone();
+    let mut paths: BTreeMap<NodeId, String> = BTreeMap::new();
+    paths.extend(mapped.iter().filter_map(|node| Some((*node, tree.path_of(*node)?))));
+    for event in &history.events {
+        let Event::Change(change) = event else { continue };
+        tree.apply(change);
+        let (Change::Make { node, .. } | Change::Link { node, .. } | Change::Rename { node, .. }) =
+            change
+        else {
+            continue;
+        };
+        if mapped.contains(node) {
+            paths.extend(tree.path_of(*node).map(|path| (*node, path)));
+        }
+    }
+    let mut paths: Vec<String> = paths.into_values().collect();
+    paths.sort();
+    paths.dedup();
+    paths.retain(|path| !path.ends_with("-shm"));
+    paths.iter().map(|path| format!("`{path}`")).collect()
 }
 
 /// Formats a number with its noun: `1 change`, `2 changes`.
@@ -131,24 +180,31 @@ pub fn show(outcome: &Outcome, guest: Option<&Outcome>, style: Style) -> String 
     text.end()
 }
 
-fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, style: Style) {
-    let Outcome { explored, recorded, setting, .. } = outcome;
-    let (under, about) = setting.in_words();
-    let judged: u64 = explored.verdicts.values().sum();
-    let wrong = explored.wrong();
-    let all = explored.classes.iter().map(|count| count.states).fold(0, u64::saturating_add);
-    let of_all = if explored.is_complete() {
+/// First line of the result: the numbers of judged and of wrong states.
+fn headline(outcome: &Outcome) -> String {
+    let judged: u64 = outcome.explored.verdicts.values().sum();
+    let wrong = outcome.explored.wrong();
+    let all =
+        outcome.explored.classes.iter().map(|count| count.states).fold(0, u64::saturating_add);
+    let of_all = if outcome.explored.is_complete() {
         format!("judged all {} after a power cut", counted(all, "state"))
     } else {
         format!("judged {judged} of {} after a power cut", counted(all, "state"))
     };
-    let ignores_promises = recorded.lines > 0 && explored.checked > 0 && !outcome.promises_read;
     let result = match wrong {
-        0 if ignores_promises => "none wrong, output before the cut not checked".to_owned(),
+        0 if outcome.ignores_promises() => {
+            "none wrong, output before the cut not checked".to_owned()
+        }
         0 => "none wrong".to_owned(),
         _ => format!("{wrong} wrong"),
     };
-    text.heading(&format!("{of_all}, {result}"), &under);
+    format!("{of_all}, {result}")
+}
+
+fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, style: Style) {
+    let Outcome { explored, recorded, setting, .. } = outcome;
+    let (under, about) = setting.in_words();
+    text.heading(&headline(outcome), &under);
     text.labelled(
         "recorded",
         LABEL,
@@ -160,22 +216,7 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
             time(recorded.took)
         ),
     );
-    if recorded.printed_at_end {
-        text.labelled(
-            "note",
-            LABEL,
-            "the program printed all lines after its last change, so promises were checked only at the end. If it prints \
-             after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
-        );
-    }
-    if ignores_promises {
-        text.labelled(
-            "note",
-            LABEL,
-            "the checker never read the file $IODYNO_ACKNOWLEDGED, so it can't tell whether what the program had printed \
-             is still true after the cut",
-        );
-    }
+    show_notes(text, outcome);
     let label = match setting {
         Setting { guest: Some(_), .. } => "disk",
         Setting { device: Some(_), .. } => "device",
@@ -223,6 +264,44 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
         if let Some(guest) = guest {
             text.labelled("guest", LABEL, &confirmation(finding, guest));
         }
+    }
+}
+
+/// Limits of the result: what was not checked, or not explored.
+fn show_notes(text: &mut Lines, outcome: &Outcome) {
+    if outcome.recorded.printed_at_end {
+        text.labelled(
+            "note",
+            LABEL,
+            "the program printed all lines after its last change, so promises were checked only at the end. If it prints \
+             after each commit, its output is buffered: flush it, or run it under `stdbuf -oL`",
+        );
+    }
+    if outcome.ignores_promises() {
+        text.labelled(
+            "note",
+            LABEL,
+            "the checker never read the file $IODYNO_ACKNOWLEDGED, so it can't tell whether what the program had printed \
+             is still true after the cut",
+        );
+    }
+    let mapped = &outcome.recorded.mapped;
+    if !mapped.is_empty() {
+        let (named, more) = mapped.split_at(mapped.len().min(NAMED_MAX));
+        let mut names = named.join(", ");
+        if !more.is_empty() {
+            let _ = write!(names, " and {} more", more.len());
+        }
+        let were = if mapped.len() == 1 { "was" } else { "were" };
+        text.labelled(
+            "note",
+            LABEL,
+            &format!(
+                "{} {were} written through a memory mapping. Such a write is recorded when the kernel passes it on, at \
+                 msync, fsync, munmap or exit: states in which it survives a cut before that are not explored",
+                clean(&names)
+            ),
+        );
     }
 }
 

@@ -170,6 +170,15 @@ fn kept_by(act: &Act, after: &Tree, commit: Commit) -> String {
         _ => "folder itself".to_owned(),
     };
     match act {
+        Act::Metadata(Change::Rename { from: (source, _), to: (target, _), .. })
+            if commit == Commit::Directory && source != target =>
+        {
+            format!(
+                "fsync of the {} and one of the {}",
+                directory_of(*source),
+                directory_of(*target)
+            )
+        }
         Act::Metadata(Change::Remove { directory, .. }) => {
             format!("fsync of the {}", directory_of(*directory))
         }

@@ -77,7 +77,8 @@ pub fn carry_out(log: &History, system: &System, seed: u64) -> Result<History, S
             Event::SyncRange { .. }
             | Event::SyncFailed { .. }
             | Event::Landed { .. }
-            | Event::Allocated { .. } => {}
+            | Event::Allocated { .. }
+            | Event::Mapped { .. } => {}
             Event::Change(_) | Event::Output(_) => run.events.push(event.clone()),
         }
     }

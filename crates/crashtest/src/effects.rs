@@ -120,7 +120,7 @@ impl Effects {
                     derivation.file(*node).allocated.add(blocks(*offset, end));
                 }
                 Event::SyncAll => derivation.sync_all(event),
-                Event::Output(_) => {}
+                Event::Mapped { .. } | Event::Output(_) => {}
             }
         }
         derivation.effects
@@ -153,6 +153,12 @@ impl File {
     /// Allocates all delayed blocks. Called when the file system writes the file's data to the device.
     fn allocate(&mut self) {
         self.allocated.take(&mut self.delayed);
+    }
+
+    /// Whether the block with the byte at `offset` does not exist, and no data for it wait to be written.
+    fn is_hole(&self, offset: u64) -> bool {
+        let block = blocks(offset, offset + 1);
+        !self.allocated.contains(&block) && !self.delayed.contains(&block)
     }
 
     /// Frees the blocks that lie within a range of bytes.
@@ -224,6 +230,14 @@ impl Derivation {
         let number = self.effects.all.len();
         let file = self.file(node);
         let written = blocks(offset, end);
+        let grows_with_data = match rules.growth_with_data {
+            Growth::Never => false,
+            Growth::NewBlocks => {
+                end > size_bytes.next_multiple_of(BLOCK_BYTES)
+                    || file.is_hole(end.saturating_sub(1))
+            }
+            Growth::Always => true,
+        };
         let is_delayed = !data.is_empty() && !file.allocated.contains(&written);
         if is_delayed {
             file.delayed.add(written);
@@ -247,10 +261,10 @@ impl Derivation {
         let mut last_growth = None;
         if grows {
             let mut requires = requires;
-            if self.grows_with_data(node, end) {
-                requires.push(written);
-                requires.extend(before);
-            }
+            requires.extend(grows_with_data.then_some(written));
+            // Also where ext4 sets the size at once: it does so after it has allocated the block, with the block's
+            // data of that time, and never before it has set the earlier size.
+            requires.extend(before.filter(|_| rules.growth_with_data != Growth::Never));
             let grown = self.push(event, Act::Grow { node, size_bytes: end }, requires);
             let sets_size_at_once = end <= size_bytes.next_multiple_of(BLOCK_BYTES);
             waited_for.extend((is_delayed || sets_size_at_once).then_some(grown));
@@ -259,15 +273,6 @@ impl Derivation {
         let file = self.file(node);
         file.last_growth = last_growth.or(file.last_growth);
         file.contents.extend(waited_for);
-    }
-
-    /// Whether growth of the file to the size `end` survives only with the written data.
-    fn grows_with_data(&self, node: NodeId, end: u64) -> bool {
-        match self.effects.rules.growth_with_data {
-            Growth::Never => false,
-            Growth::NewBlocks => end > self.now.size_bytes(node).next_multiple_of(BLOCK_BYTES),
-            Growth::Always => true,
-        }
     }
 
     fn metadata(&mut self, event: usize, change: &Change) {

@@ -46,6 +46,13 @@ pub enum Event {
         offset: u64,
         len_bytes: u64,
     },
+    /// The first write of a file that arrived from the kernel's page cache: the program stored into a shared mapping of
+    /// the file. The kernel may write such a store to a disk at any time, but passes it on only at msync, fsync,
+    /// munmap or exit.
+    Mapped {
+        /// File that is mapped.
+        node: NodeId,
+    },
     /// A completed sync or syncfs, which makes everything in the folder durable.
     SyncAll,
     /// Bytes that the program wrote to standard output. Data that these bytes acknowledge must survive a later power

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// Maximum size of a file that is read, bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 30;
 const FORMAT: &str = "iodyno-crashtest";
-/// Version that is written. Version 2 added [`Event::Allocated`].
-const VERSION: u32 = 2;
+/// Version that is written. Version 2 added [`Event::Allocated`], version 3 [`Event::Mapped`].
+const VERSION: u32 = 3;
 const VERSIONS_READ: std::ops::RangeInclusive<u32> = 1..=VERSION;
 
 #[derive(Serialize, Deserialize)]
@@ -151,6 +151,7 @@ mod tests {
         events.extend([
             Event::Change(Change::Zero { node: 2, offset: 1, len_bytes: 2 }),
             Event::Allocated { node: 2, offset: 4096, len_bytes: 8192 },
+            Event::Mapped { node: 2 },
             Event::Change(Change::Mode { node: 2, mode: 0o600 }),
             Event::Change(Change::Remove { directory: 3, name: name(b"c"), node: 2 }),
             Event::Sync { node: 2, data_only: true },
@@ -164,6 +165,15 @@ mod tests {
         assert!(again.events == history.events);
         assert_eq!(again.start.content_hash(), history.start.content_hash());
         assert_eq!(again.start.read(2, 0, 10_000), history.start.read(2, 0, 10_000));
+        for (version, is_readable) in [(1, true), (2, true), (VERSION + 1, false)] {
+            let other = text.replacen(
+                &format!("\"version\":{VERSION}"),
+                &format!("\"version\":{version}"),
+                1,
+            );
+            assert_ne!(other, text);
+            assert_eq!(of_text(&other).is_ok(), is_readable, "version {version}");
+        }
         assert!(of_text("{}").unwrap_err().contains("--record"));
         let torn = &text[..text.len() - 20];
         let last = text.lines().count();

@@ -29,8 +29,9 @@ pub struct Rules {
 pub enum Growth {
     /// No writes: after a power cut, a file can have its new size without the data.
     Never,
-    /// Writes that extend the file beyond its last block. If a write only extends the file within that block, ext4 sets
-    /// the size at once.
+    /// Writes that extend the file into a new block. If a write only extends the file within its last block, ext4 sets
+    /// the size at once, provided that the block is allocated. Otherwise, it sets the size when it allocates the
+    /// block, with all data of the block up to then.
     NewBlocks,
     /// All writes.
     Always,

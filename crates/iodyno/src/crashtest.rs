@@ -442,6 +442,7 @@ impl Job<'_> {
                 | Event::SyncFailed { .. }
                 | Event::Landed { .. }
                 | Event::Allocated { .. }
+                | Event::Mapped { .. }
                 | Event::SyncAll => {}
             }
         }

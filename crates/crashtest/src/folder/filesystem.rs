@@ -355,12 +355,19 @@ impl Filesystem for Mounted {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.shared.on(ino, |folder, node| folder.write(node, offset, data)) {
+        let result = self.shared.on(ino, |folder, node| {
+            // Without write-back caching, only stores into shared mappings arrive from the page cache.
+            if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                folder.note_mapped(node);
+            }
+            folder.write(node, offset, data)
+        });
+        match result {
             Ok(()) => reply.written(data.len() as u32),
             Err(e) => reply.error(e),
         }

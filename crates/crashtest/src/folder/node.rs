@@ -5,7 +5,7 @@ use crate::change::{Change, NodeId};
 use crate::history::Event;
 use crate::tree::{Kind, PAGE_BYTES, ROOT, Tree};
 use fuser::{Errno, FileAttr, FileType, INodeNo};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::time::SystemTime;
@@ -21,6 +21,8 @@ pub(super) struct Folder {
     /// Whether operations are recorded as events.
     record: bool,
     events: Vec<Event>,
+    /// Files with an [`Event::Mapped`].
+    mapped: HashSet<NodeId>,
     pub(super) watch: Option<Box<dyn Watch>>,
     output: Option<File>,
     /// Number of names of each node; `None`: not counted yet.
@@ -74,6 +76,7 @@ impl Folder {
             tree,
             record,
             events: Vec::new(),
+            mapped: HashSet::new(),
             watch,
             output: None,
             links: None,
@@ -122,6 +125,13 @@ impl Folder {
         self.tree.apply(&change);
         if self.record {
             self.note(Event::Change(change));
+        }
+    }
+
+    /// Records, once per file, that a file is written through a shared mapping.
+    pub(super) fn note_mapped(&mut self, node: NodeId) {
+        if self.record && self.mapped.insert(node) {
+            self.note(Event::Mapped { node });
         }
     }
 

@@ -3,9 +3,11 @@
 use crate::{Case, python, shell};
 use iodyno_crashtest::{Class, Verdict};
 
-/// Case of a program with two transactions. Each sets all rows, which are on separate pages, to the transaction's
-/// number.
-fn case(rows: u32, journal: &str, synchronous: &str) -> Case {
+/// Number of rows, each on a page of its own.
+const ROWS: u32 = 4;
+
+/// Case of a program with two transactions. Each sets all rows to the transaction's number.
+fn case(journal: &str, synchronous: &str) -> Case {
     let open = format!(
         "
 import os, sqlite3
@@ -19,7 +21,7 @@ d.execute('PRAGMA synchronous={synchronous}')
             "{open}
 d.execute('CREATE TABLE t(k INTEGER PRIMARY KEY, v INT, filler BLOB)')
 d.execute('BEGIN')
-for k in range({rows}): d.execute('INSERT INTO t VALUES (?, 0, zeroblob(3000))', (k,))
+for k in range({ROWS}): d.execute('INSERT INTO t VALUES (?, 0, zeroblob(3000))', (k,))
 d.execute('COMMIT')"
         )),
         program: python(&format!(
@@ -34,7 +36,7 @@ promised=$(tail -n 1 $IODYNO_ACKNOWLEDGED)
 found=$(sqlite3 d.db 'PRAGMA integrity_check; SELECT count(*), count(DISTINCT v), min(v) FROM t' 2>&1)
 case $found in
 'ok
-{rows}|1|'*) [ ${{found##*|}} -ge ${{promised:-0}} ] ;;
+{ROWS}|1|'*) [ ${{found##*|}} -ge ${{promised:-0}} ] ;;
 *) echo \"$found\"; exit 1 ;;
 esac"
         )),
@@ -44,19 +46,19 @@ esac"
 #[test]
 fn unsafe_settings_of_sqlite_are_found() {
     let (wrong, lost) = (Verdict::WrongContent, Verdict::LostAcknowledged);
-    case(4, "DELETE", "OFF").is_wrong("ext4", &[wrong, lost], Class::OneMissing);
-    case(4, "MEMORY", "FULL").is_wrong("ext4", &[wrong], Class::Prefix);
-    case(4, "OFF", "FULL").is_wrong("ext4", &[wrong], Class::Prefix);
+    case("DELETE", "OFF").is_wrong("ext4", &[wrong, lost], Class::OneMissing);
+    case("MEMORY", "FULL").is_wrong("ext4", &[wrong], Class::Prefix);
+    case("OFF", "FULL").is_wrong("ext4", &[wrong], Class::Prefix);
     // Documented: durability is given up, consistency is not. FULL does not sync the directory after it removes the
     // journal, which is the commit; EXTRA does.
-    case(4, "WAL", "NORMAL").is_wrong("ext4", &[lost], Class::Prefix);
-    case(4, "DELETE", "FULL").is_wrong("ext4", &[lost], Class::Prefix);
+    case("WAL", "NORMAL").is_wrong("ext4", &[lost], Class::Prefix);
+    case("DELETE", "FULL").is_wrong("ext4", &[lost], Class::Prefix);
 }
 
 #[test]
 fn safe_settings_of_sqlite_have_no_wrong_state() {
     for journal in ["WAL", "TRUNCATE", "PERSIST"] {
-        case(4, journal, "FULL").is_right(&["ext4", "worst"]);
+        case(journal, "FULL").is_right(&["ext4", "worst"]);
     }
-    case(8, "DELETE", "EXTRA").is_right(&["ext4", "xfs", "worst"]);
+    case("DELETE", "EXTRA").is_right(&["ext4", "xfs", "worst"]);
 }

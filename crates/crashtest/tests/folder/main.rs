@@ -154,6 +154,10 @@ assert os.pread(f, 1, 19999) == b'z'
     let synced = at(&|event| matches!(event, Event::Sync { .. }));
     assert!(at(&store(0)) < synced && at(&store(8192)) < synced && synced < at(&store(4096)));
     assert!(at(&store(4096)) < at(&store(16_384)), "{events:?}");
+    let is_mapped = |event: &Event| matches!(event, Event::Mapped { .. });
+    let mapped: Vec<&Event> = events.iter().filter(|event| is_mapped(event)).collect();
+    assert_eq!(mapped, [&Event::Mapped { node: 2 }], "once");
+    assert!(at(&is_mapped) < at(&store(0)));
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! The exploration: verdicts, planted faults that each class finds, reductions, and states that need no check.
 
 use crate::{Judged, Reader, make, output, plan, sync, write};
+use iodyno_crashtest::answer::{Outcome, Recorded, Setting, show};
 use iodyno_crashtest::{
-    Act, CLASSES, Change, Class, Event, FINDINGS_MAX, Finding, History, ROOT, Tree, Verdict,
+    Act, CLASSES, Change, Class, Event, FINDINGS_MAX, Finding, History, Made, ROOT, Tree, Verdict,
     explore,
 };
+use iodyno_page::terminal::Style;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Decides whether a state with four files is wrong, from the number of non-zero bytes in each file; `None` for a file
 /// without any.
@@ -108,7 +111,7 @@ fn a_finding_is_minimal_and_can_be_named() {
     assert!(matches!(lost, Act::Data { node: 2, offset: 16384, .. }), "{lost:?}");
 }
 
-/// Of the states that differ only in data that the checker does not read, one is checked, and all get its verdict.
+/// If states differ only in data that the checker does not read, one is checked, and all get its verdict.
 #[test]
 fn unread_differences_cost_nothing() {
     let mut events = vec![make(2, "read"), make(3, "unread"), Event::SyncAll];
@@ -165,4 +168,49 @@ fn states_before_the_first_output_are_reported_apart() {
     assert!(!last.findings[0].is_before_output());
     assert_eq!(last.findings[0].verdict, Verdict::WrongContent);
     assert!(last.findings.len() > FINDINGS_MAX);
+}
+
+/// POSIX keeps a rename between two directories by an fsync of both, so the remedy names both. Stores into a mapping
+/// are recorded late, so the result names the mapped files.
+#[test]
+fn the_result_names_both_directories_and_mapped_files() {
+    let name = |name: &str| name.as_bytes().to_vec();
+    let made = Made::Directory;
+    let directory = Change::Make { directory: ROOT, name: name("d"), node: 2, made, mode: 0o755 };
+    let file =
+        Change::Make { directory: 2, name: name("t"), node: 3, made: Made::File, mode: 0o644 };
+    let (from, to) = ((2, name("t")), (ROOT, name("c")));
+    let moved = Change::Rename { from, to, node: 3, replaced: None, exchange: false };
+    let text = |rules: &str, events: Vec<Event>| {
+        let mut start = Tree::default();
+        start.apply(&directory);
+        start.apply(&file);
+        let history = History { start, events };
+        let recorded = Recorded::of_history(&history, Duration::ZERO);
+        let plan = plan(rules, &CLASSES);
+        let check = Judged(|reader: &mut Reader<'_>, acknowledged: &str| {
+            acknowledged.is_empty() || reader.read("c").is_some()
+        });
+        let explored =
+            explore(history, &plan, &check, &AtomicBool::new(false), &|_, _| {}).unwrap();
+        let setting = Setting { rules: plan.rules, device: None, guest: None };
+        let outcome = Outcome { explored, recorded, setting, promises_read: true };
+        show(&outcome, None, Style { color: false, width: 1000, unicode: false })
+    };
+    let rename = Event::Change(moved);
+    let printed = output("moved\n");
+    let shown = text("worst", vec![rename.clone(), sync(ROOT), printed.clone()]);
+    let remedy = "kept by an fsync of the directory `d` and one of the folder itself)";
+    assert!(shown.contains(remedy), "{shown}");
+    assert!(!shown.contains("mapping"), "{shown}");
+    let shown = text("xfs", vec![rename.clone(), printed.clone()]);
+    assert!(shown.contains("kept by an fsync of `c` or of the folder itself)"), "{shown}");
+    // Also one that has lost its name by the time of the write, but not SQLite's index.
+    let remove = |name: &[u8], node| Change::Remove { directory: ROOT, name: name.into(), node };
+    let mut events = vec![rename, make(4, "gone"), make(5, "a.db-shm")];
+    events.extend([remove(b"gone", 4), remove(b"a.db-shm", 5)].map(Event::Change));
+    events.extend([3, 4, 5].map(|node| Event::Mapped { node }));
+    events.extend([sync(ROOT), printed]);
+    let shown = text("xfs", events);
+    assert!(shown.contains("`c`, `gone` were written through a memory mapping"), "{shown}");
 }

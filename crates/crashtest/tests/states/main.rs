@@ -406,6 +406,36 @@ fn a_file_grows_as_on_its_file_system() {
     }
 }
 
+/// Decides whether the content of a file is right.
+type Rightness = fn(&[u8]) -> bool;
+
+/// On ext4, small appends to a new file share a block that is allocated when the kernel writes it. The file's size
+/// never survives without what was in the block by then.
+#[test]
+fn an_append_in_a_block_needs_what_allocated_it() {
+    let appends = || [make(2, "log"), write(2, 0, b"one\n"), write(2, 4, b"two\n")].to_vec();
+    let [made, one, two] = [0, 1, 2].map(|number| appends()[number].clone());
+    let sized = Event::Change(Change::Resize { node: 2, size_bytes: 4 });
+    let without_block = vec![made.clone(), sized, sync(2), two.clone()];
+    let first: Rightness = |log| log.is_empty() || log.starts_with(b"one\n");
+    let second: Rightness = |log| log.len() <= 4 || log.ends_with(b"two\n");
+    let cases = [
+        ("a new block", appends(), first, false),
+        ("a new block, written between the appends", appends(), second, true),
+        ("a durable block", vec![made, one, sync(2), two], second, true),
+        ("a hole", without_block, second, false),
+    ];
+    for (case, events, is_right, is_wrong) in cases {
+        let check = Judged(move |reader: &mut Reader<'_>, _: &str| {
+            is_right(&reader.read("log").unwrap_or_default())
+        });
+        let history = History { start: Tree::default(), events };
+        let go = AtomicBool::new(false);
+        let explored = explore(history, &plan("ext4", &CLASSES), &check, &go, &|_, _| {}).unwrap();
+        assert_eq!(explored.wrong() > 0, is_wrong, "{case}");
+    }
+}
+
 /// A later write of a page carries the earlier one; a rewrite after a failed sync grows the file again.
 #[test]
 fn pages_and_failed_syncs_follow_the_cache() {
