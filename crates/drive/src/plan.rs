@@ -267,7 +267,44 @@ pub fn active_range(spec: &Spec, capacity_bytes: u64) -> Range<u64> {
 /// loop.
 pub(crate) fn offered_iops(spec: &Spec) -> Option<f64> {
     match spec.arrivals() {
-        ArrivalKind::Open { rate_iops, .. } => Some(rate_iops),
+        ArrivalKind::Open { rate_iops, .. } => Some(rate_iops * scheduled_share(spec, rate_iops)),
         ArrivalKind::Closed { .. } => None,
+    }
+}
+
+/// Fraction of the time in which operations become due: pauses that delay the schedule are not part of it.
+fn scheduled_share(spec: &Spec, rate_iops: f64) -> f64 {
+    let batches = spec.batches();
+    let by_count_s = batches
+        .think_after
+        .map_or(f64::INFINITY, |ops| f64::from(ops) * f64::from(spec.threads()) / rate_iops);
+    let by_time_s = batches.think_after_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9);
+    let between_s = by_count_s.min(by_time_s);
+    if !batches.think_shifts || between_s.is_infinite() {
+        return 1.0;
+    }
+    between_s / (between_s + batches.pause_ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two workers of 500/s each: 1,000 operations a pause take 2 s, and 0.5 s are not scheduled.
+    #[test]
+    fn pauses_that_delay_the_schedule_lower_the_offered_rate() {
+        let offered = |more: &str| {
+            let text = format!(
+                "schema = 1\nthreads = 2\nmix = {{ read = 1 }}\n[arrivals]\nkind = \"open\"\nrate = 1000\nthink_time = \"500ms\"\n{more}"
+            );
+            offered_iops(&Spec::from_toml(&text).unwrap()).unwrap()
+        };
+        let near = |more: &str, iops: f64| {
+            let found = offered(more);
+            assert!((found - iops).abs() < 1e-9, "{more}: {found}");
+        };
+        near("think_after = 1000", 1000.0);
+        near("think_after = 1000\nthink_shifts = true", 800.0);
+        near("think_after_time = \"1s\"\nthink_shifts = true", 1000.0 / 1.5);
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::args::{Cli, NOTEBOOK_VARIABLE};
 use crate::show;
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _, ValueHint};
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
 };
@@ -16,6 +16,10 @@ use std::ffi::OsStr;
 
 /// Environment variable in which the completion script passes the shell's name.
 const VARIABLE: &str = "IODYNO_COMPLETE";
+/// Shells that quote the completions that they insert. The others insert them as they are.
+const QUOTING_SHELLS: [&str; 3] = ["elvish", "fish", "zsh"];
+/// Characters, besides letters and digits, that have no meaning to any shell within a word.
+const PLAIN: &str = "-_.:/=@%+,~";
 /// Maximum number of runs to suggest; the latest runs are preferred.
 const RUNS_MAX: usize = 50;
 /// Target prefixes such as `ram:`, for targets that are not paths.
@@ -33,7 +37,7 @@ const SCHEMES: [&str; 9] = [
 
 /// Bash function that completes words split only at blanks. Bash itself also splits at `:` and `=`, which
 /// occur in targets and flags. The function therefore removes the part before the last such character from
-/// each suggestion.
+/// each suggestion. If there are no suggestions, Bash completes file names, and quotes them (`-o default`).
 const BASH_WORDS: &str = r#"
 _iodyno() {
     local line="${COMP_LINE:0:COMP_POINT}" COMP_WORDS COMP_CWORD before i
@@ -48,15 +52,17 @@ _iodyno() {
     done
 }
 if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
-    complete -o nospace -o bashdefault -o nosort -F _iodyno iodyno
+    complete -o nospace -o bashdefault -o default -o nosort -F _iodyno iodyno
 else
-    complete -o nospace -o bashdefault -F _iodyno iodyno
+    complete -o nospace -o bashdefault -o default -F _iodyno iodyno
 fi
 "#;
 
 /// If a shell's completion script started this process, prints the completions and exits. Otherwise returns.
 pub(crate) fn answer_shell() {
-    CompleteEnv::with_factory(command).var(VARIABLE).complete();
+    let shell = std::env::var(VARIABLE).unwrap_or_default();
+    let quotes = QUOTING_SHELLS.contains(&&*shell);
+    CompleteEnv::with_factory(|| command(quotes)).var(VARIABLE).complete();
 }
 
 pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
@@ -71,23 +77,35 @@ pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     text
 }
 
-/// The definition of the command line, with a completer for each argument that can be completed.
-fn command() -> Command {
-    with_completers(Cli::command())
+/// The definition of the command line, with a completer for each argument that can be completed. `quotes`: whether the
+/// shell quotes completions.
+fn command(quotes: bool) -> Command {
+    let mut command = Cli::command();
+    // Only then an argument tells whether it takes a path.
+    command.build();
+    with_completers(command, quotes)
 }
 
-fn with_completers(command: Command) -> Command {
+fn with_completers(command: Command, quotes: bool) -> Command {
     let name = command.get_name().to_owned();
     let command = command.mut_args(|arg| match completer(&name, &arg) {
-        Some(completer) => arg.add(completer),
+        Some(complete) => arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+            let mut all = complete(current);
+            let typed = current.to_string_lossy();
+            all.retain(|it| quotes || is_plain(&it.get_value().to_string_lossy(), &typed));
+            all
+        })),
         None => arg,
     });
-    command.mut_subcommands(with_completers)
+    command.mut_subcommands(|command| with_completers(command, quotes))
 }
 
+/// Function that returns the completions of the text typed so far.
+type Complete = Box<dyn Fn(&OsStr) -> Vec<CompletionCandidate> + Send + Sync>;
+
 /// Returns the completer for an argument of a command; None if its values can't be completed.
-fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
-    let of = |complete: fn(&OsStr) -> Vec<CompletionCandidate>| ArgValueCompleter::new(complete);
+fn completer(command: &str, arg: &Arg) -> Option<Complete> {
+    let of = |complete: fn(&OsStr) -> Vec<CompletionCandidate>| -> Complete { Box::new(complete) };
     Some(match (command, arg.get_id().as_str()) {
         (_, "engine") => of(|current| beginning(current, engines())),
         ("run", "workload") => of(work),
@@ -110,8 +128,27 @@ fn completer(command: &str, arg: &Arg) -> Option<ArgValueCompleter> {
         | ("compare", "a" | "b")
         | ("size", "like")
         | ("study", "with") => of(run),
-        _ => return None,
+        _ => return path_completer(arg.get_value_hint()),
     })
+}
+
+/// Returns the completer for the path of a file or folder; None if the argument takes no path.
+fn path_completer(hint: ValueHint) -> Option<Complete> {
+    let completer = match hint {
+        ValueHint::AnyPath => PathCompleter::any,
+        ValueHint::FilePath => PathCompleter::file,
+        ValueHint::DirPath => PathCompleter::dir,
+        _ => return None,
+    };
+    Some(Box::new(move |current| completer().complete(current)))
+}
+
+/// Whether a shell takes the word as it is: it needs no quotes, is no flag and runs no command. Names of runs come from
+/// reports and notebooks of others, and names of files from any folder.
+fn is_plain(word: &str, current: &str) -> bool {
+    // A first character that the user has typed is intended.
+    let begins_plain = !current.is_empty() || !word.starts_with(['-', '~', '@', '%', '=']);
+    begins_plain && word.chars().all(|c| c.is_alphanumeric() || PLAIN.contains(c))
 }
 
 const KINDS: [Kind; 5] = [Kind::Workload, Kind::Method, Kind::Device, Kind::System, Kind::Study];
@@ -120,13 +157,14 @@ fn engines() -> impl Iterator<Item = &'static str> {
     EngineKind::ALL.into_iter().filter(|engine| !engine.comes_with_target()).map(EngineKind::name)
 }
 
-/// Returns the words that begin with the text typed so far.
+/// Returns the plain words that begin with the text typed so far.
 fn beginning(
     current: &OsStr,
     words: impl IntoIterator<Item = impl Into<String>>,
 ) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    let words = words.into_iter().map(Into::into).filter(|word| word.starts_with(&*current));
+    let words = words.into_iter().map(Into::into);
+    let words = words.filter(|word| word.starts_with(&*current) && is_plain(word, &current));
     words.map(CompletionCandidate::new).collect()
 }
 

@@ -52,6 +52,9 @@ pub struct Place {
     pub role: Role,
     /// Grid point: name and value of each axis as text, outermost axis first.
     pub at: Vec<(String, String)>,
+    /// Whether the step tries an offered rate, which may be too high.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_trial: bool,
 }
 
 /// Purpose of a step of a method.

@@ -21,6 +21,7 @@ pub mod interval;
 mod level;
 pub mod message_log;
 pub mod metric;
+pub mod offered_rate;
 mod rank_of_cell;
 mod ranks;
 pub mod stationarity;

@@ -9,13 +9,15 @@ use std::ops::Range;
 
 /// Confidence level for mean rates.
 const LEVEL: f64 = 0.95;
-/// Minimum median number of operations per interval for the search for stalls. With fewer, an interval may be empty by
-/// chance.
+/// Minimum number of operations per interval, in the median without empty ones, for the search for stalls. With fewer,
+/// an interval may be empty by chance. Also the minimum mean number per point in the search for a change or a swing:
+/// the noise of smaller counts can't be estimated, and an even schedule of 2.5 operations per interval alternates.
 const OPS_MIN: f64 = 10.0;
 /// Minimum number of intervals in a cell for the search for stalls.
 const INTERVALS_MIN: usize = 5;
-/// Minimum number of intervals for the search for a change of the rate.
-const TREND_INTERVALS_MIN: usize = 10;
+/// Minimum number of intervals for the search for a change of the rate: in general, and if intervals are averaged
+/// because they have few operations, so that chance is larger.
+const TREND_INTERVALS_MIN: (usize, usize) = (10, 20);
 /// Maximum number of points in the search for level changes; longer series are first averaged down.
 const POINTS_BREAKS: usize = 600;
 /// Maximum number of points in the search for a periodic swing; longer series are first averaged down.
@@ -119,20 +121,35 @@ impl Stationarity {
         let is_free = |i: &usize| !stalled.iter().any(|place| place.contains(i));
         let kept: Vec<usize> = (0..series.rates.len()).filter(is_free).collect();
         let undisturbed: Vec<f64> = kept.iter().map(|i| series.rates[*i]).collect();
+        let each = series.intervals_per_point();
         let mean = batch::mean(&undisturbed, LEVEL).ok().filter(|mean| mean.mean > 0.0);
         let reach_share = mean.map(|mean| mean.interval.half_width() / mean.mean);
         let stalls = stalled.iter().map(|place| series.stall(place)).collect();
         if cell.evidence.trace.is_some() {
             return Self { stalls, reach_share, ..Self::default() };
         }
-        let shift = shift(&undisturbed);
+        let caught_up = series.caught_up(&stalled);
+        let kept: Vec<usize> = kept.into_iter().filter(|i| !caught_up[*i]).collect();
+        let undisturbed: Vec<f64> = kept.iter().map(|i| series.rates[*i]).collect();
+        let least = if each > 1 { TREND_INTERVALS_MIN.1 } else { TREND_INTERVALS_MIN.0 };
+        let shift = shift(&averaged(&undisturbed, each), least);
         let shift = shift.map(|(shift, place)| Shift {
-            at_ns: place.map(|place| kept[place] as u64 * interval_ns),
+            at_ns: place.map(|place| kept[place * each] as u64 * interval_ns),
             ..shift
         });
-        let rate = |i: usize| if is_free(&i) { series.rates[i] } else { series.median };
+        let is_level = |i: usize| is_free(&i) && !caught_up[i];
+        let rate = |i: usize| if is_level(i) { series.rates[i] } else { series.level };
         let filled: Vec<f64> = (0..series.rates.len()).map(rate).collect();
-        Self { stalls, shift, swing: swing(&filled, interval_ns), reach_share }
+        let swing = swing(&averaged(&filled, each), interval_ns * each as u64);
+        // The first and the last fifth of the window may lie in different phases of a swing.
+        let is_phase = |shift: &Shift, swing: &Swing| {
+            let apart = (shift.after_iops - shift.before_iops).abs();
+            let amplitude =
+                swing.amplitude_share * f64::midpoint(shift.after_iops, shift.before_iops);
+            shift.at_ns.is_none() && apart < amplitude
+        };
+        let shift = shift.filter(|shift| !swing.as_ref().is_some_and(|s| is_phase(shift, s)));
+        Self { stalls, shift, swing, reach_share }
     }
 
     /// Mean time between the starts of successive stalls, ns. None if there are fewer than four stalls, or if they are
@@ -164,7 +181,8 @@ struct Series<'a> {
     cell: &'a Cell,
     interval_ns: u64,
     rates: Vec<f64>,
-    median: f64,
+    /// Median rate of the intervals with completions: stalls may take most of the window.
+    level: f64,
     /// Longest service time of each interval, ns. Empty if intervals of the cell were merged.
     longest_ns: Vec<u64>,
     in_flight_ns: Vec<u128>,
@@ -178,7 +196,8 @@ impl<'a> Series<'a> {
         Self {
             cell,
             interval_ns,
-            median: describe::median(&rates),
+            // 0 if nothing completed.
+            level: describe::median(&moving(&rates)).max(0.0),
             rates,
             longest_ns: own.iter().map(|i| longest(i).unwrap_or(0)).collect(),
             in_flight_ns: own.iter().map(sum).collect(),
@@ -187,11 +206,11 @@ impl<'a> Series<'a> {
 
     /// Ranges of consecutive interval indices that contain a stall.
     fn stalled(&self) -> Vec<Range<usize>> {
-        if self.median * self.interval_ns as f64 / 1e9 < OPS_MIN {
+        if self.level * self.interval_ns as f64 / 1e9 < OPS_MIN {
             return Vec::new();
         }
         let mut is_stalled = vec![false; self.rates.len()];
-        for place in stalls::stalls(&self.rates) {
+        for place in stalls::stalls(&self.rates, self.level) {
             if self.was_in_flight(&place) {
                 is_stalled[place].fill(true);
             }
@@ -221,17 +240,43 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// Standard deviation of the rates, estimated from the median absolute deviation to limit the effect of
-    /// outliers.
+    /// Number of intervals per point that have [`OPS_MIN`] operations on average.
+    fn intervals_per_point(&self) -> usize {
+        let ops = describe::mean(&self.rates) * self.interval_ns as f64 / 1e9;
+        (OPS_MIN / ops.max(f64::MIN_POSITIVE)).ceil().min(self.rates.len() as f64) as usize
+    }
+
+    /// Whether each interval belongs to the time after a stall in which an open loop completes what the stall held up.
+    fn caught_up(&self, stalled: &[Range<usize>]) -> Vec<bool> {
+        let mut caught_up = vec![false; self.rates.len()];
+        let Some(offered) = self.cell.key.offered_iops else { return caught_up };
+        for (i, place) in stalled.iter().enumerate() {
+            let next = stalled.get(i + 1).map_or(self.rates.len(), |next| next.start);
+            let mut held: f64 = self.rates[place.clone()].iter().map(|rate| offered - rate).sum();
+            let after = place.end..next;
+            for (caught_up, rate) in caught_up[after.clone()].iter_mut().zip(&self.rates[after]) {
+                if held <= 0.0 {
+                    break;
+                }
+                *caught_up = true;
+                held -= rate - offered;
+            }
+        }
+        caught_up
+    }
+
+    /// Standard deviation of the rates of the intervals with completions, estimated from the median absolute deviation
+    /// to limit the effect of outliers.
     fn deviation(&self) -> f64 {
-        let mut distances: Vec<f64> = self.rates.iter().map(|r| (r - self.median).abs()).collect();
+        let distance = |rate: f64| (rate - self.level).abs();
+        let mut distances: Vec<f64> = moving(&self.rates).into_iter().map(distance).collect();
         describe::median_in_place(&mut distances) / 0.674_489_75
     }
 
     /// Median rate of the intervals just before and after the range `place`.
     fn level_around(&self, place: &Range<usize>) -> f64 {
         let [before, after] = beside(place, self.rates.len());
-        self.moving_median(before.chain(after)).unwrap_or(self.median)
+        self.moving_median(before.chain(after)).unwrap_or(self.level)
     }
 
     /// Median rate of the intervals just before the range `place`, or just after it, whichever is lower. A drop is a
@@ -245,12 +290,12 @@ impl<'a> Series<'a> {
             _ => &[before, after],
         };
         let levels = sides.iter().cloned().filter_map(|side| self.moving_median(side));
-        levels.reduce(f64::min).unwrap_or(self.median)
+        levels.reduce(f64::min).unwrap_or(self.level)
     }
 
     /// Median rate of the given intervals that have no stall; `None` if all of them have one.
     fn moving_median(&self, intervals: impl Iterator<Item = usize>) -> Option<f64> {
-        let is_moving = |rate: &f64| *rate >= stalls::STALL_SHARE * self.median;
+        let is_moving = |rate: &f64| *rate >= stalls::STALL_SHARE * self.level;
         let rates: Vec<f64> = intervals.map(|i| self.rates[i]).filter(is_moving).collect();
         (!rates.is_empty()).then(|| describe::median(&rates))
     }
@@ -261,13 +306,18 @@ impl<'a> Series<'a> {
         if self.in_flight_ns.is_empty() {
             return true;
         }
-        // Operations held up by a stall complete in the interval after it, or are in flight at the window's end.
-        let until = (place.end + 1).min(self.in_flight_ns.len());
+        let until = place.end.min(self.in_flight_ns.len());
         let mut in_flight_ns: u128 = self.in_flight_ns[place.start..until].iter().sum();
+        let length_ns = place.len() as u64 * self.interval_ns;
+        // Operations held up by a stall complete in the interval after it, and took long, or are in flight at the
+        // window's end.
+        if self.longest_ns.get(place.end).is_some_and(|longest_ns| 2 * longest_ns >= length_ns) {
+            in_flight_ns += self.in_flight_ns[place.end];
+        }
         if place.end >= self.rates.len() {
             in_flight_ns += self.cell.resources.carried_out_ns.max(0).unsigned_abs();
         }
-        2 * in_flight_ns >= place.len() as u128 * u128::from(self.interval_ns)
+        2 * in_flight_ns >= u128::from(length_ns)
     }
 
     /// Finds stalls too short to leave an interval empty: one operation took long, and the intervals that it spans have
@@ -315,6 +365,17 @@ impl<'a> Series<'a> {
     }
 }
 
+/// Rates of the intervals with completions, without those next to an empty interval if enough are left: a stall may
+/// begin or end in them.
+fn moving(rates: &[f64]) -> Vec<f64> {
+    let is_moving = |i: usize| rates.get(i).is_none_or(|rate| *rate > 0.0);
+    let all = (0..rates.len()).filter(|i| is_moving(*i));
+    let is_inside = |i: &usize| (i.saturating_sub(1)..i + 2).all(is_moving);
+    let inside: Vec<usize> = all.clone().filter(is_inside).collect();
+    let kept = if inside.len() < SIDE_MIN { all.collect() } else { inside };
+    kept.into_iter().map(|i| rates[i]).collect()
+}
+
 /// Index ranges of the intervals just before and just after `place`. `count` is the number of intervals in the series.
 fn beside(place: &Range<usize>, count: usize) -> [Range<usize>; 2] {
     [
@@ -323,10 +384,11 @@ fn beside(place: &Range<usize>, count: usize) -> [Range<usize>; 2] {
     ]
 }
 
-/// Finds the largest step of `rates` with its index, or else a trend, which has no index; None if there is neither.
-fn shift(rates: &[f64]) -> Option<(Shift, Option<usize>)> {
+/// Finds the largest step of `rates` with its index, or else a trend, which has no index; `None` if there is neither, or
+/// fewer rates than `least`.
+fn shift(rates: &[f64], least: usize) -> Option<(Shift, Option<usize>)> {
     let mean = describe::mean(rates);
-    if rates.len() < TREND_INTERVALS_MIN || mean <= 0.0 {
+    if rates.len() < least || mean <= 0.0 {
         return None;
     }
     let each = rates.len().div_ceil(POINTS_BREAKS);
@@ -424,7 +486,7 @@ mod tests {
             let mut rates: Vec<f64> = (0..60).map(|i| 3_000.0 + noise(i)).collect();
             rates.push(mixed);
             rates.extend((61..200).map(|i| 300.0 + noise(i)));
-            let (shift, place) = shift(&rates).unwrap();
+            let (shift, place) = shift(&rates, 10).unwrap();
             assert!(place.unwrap().abs_diff(60) <= 1, "{mixed}: {place:?}");
             assert!((shift.before_iops - 3_000.0).abs() <= 1.0, "{mixed}: {shift:?}");
             assert!((shift.after_iops - 300.0).abs() <= 1.0, "{mixed}: {shift:?}");

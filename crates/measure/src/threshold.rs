@@ -501,11 +501,11 @@ mod tests {
         assert_eq!(close("iops>10", &two), (true, true));
         assert_eq!(close("iops<1200", &two), (true, false));
         assert_eq!(close("iops<1100", &two), (true, true));
-        assert_eq!(
-            close("p50<1ms", &two),
-            (true, false),
-            "repeats have no interval of a percentile"
-        );
+        assert_eq!(close("p50<1ms", &two), (true, false), "equal percentiles");
+        // 100 and 110 µs: ± 64 µs.
+        let two = [100, 110].map(|us| cell("b", us, &[(OpKind::Read, u64::from(us) * 1_000, 500)]));
+        assert_eq!(close("p50<150us", &two), (true, true));
+        assert_eq!(close("p50<200us", &two), (true, false));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::simulated;
 use iodyno_measure::stationarity::Stationarity;
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Interval, Level};
+use iodyno_units::OpKind;
 use simulated::{INTERVAL_NS, MS, Service, Simulated, exponential, stall};
 
 /// The codes of verdicts on stationarity.
@@ -171,7 +172,16 @@ fn steady_targets_pass() {
     let flushes = |at: u64, draw: &mut dyn FnMut() -> f64| {
         stall(at / (1_000 * MS) * (1_000 * MS) + 500 * MS, 12 * MS, at, exponential(5e5, draw))
     };
-    let targets: [(&str, u32, u64, u64, Service<'_>); 9] = [
+    // Few operations per interval: 2.5, 1.1, and 1 and 0.4 on average.
+    let even = |_: u64, _: &mut dyn FnMut() -> f64| 40 * MS;
+    let uneven = |_: u64, _: &mut dyn FnMut() -> f64| 91 * MS;
+    let tenth = |_: u64, draw: &mut dyn FnMut() -> f64| exponential(1e8, draw);
+    let second = |_: u64, draw: &mut dyn FnMut() -> f64| exponential(1e9, draw);
+    let targets: [(&str, u32, u64, u64, Service<'_>); 13] = [
+        ("an even schedule of large operations", 1, 10_000, 0, &even),
+        ("about one operation per interval", 1, 10_000, 0, &uneven),
+        ("exponential, 100 operations", 1, 10_000, 0, &tenth),
+        ("exponential, 240 operations", 4, 60_000, 0, &second),
         ("exponential, depth 1", 1, 3_000, 0, &plain),
         ("exponential, depth 32", 32, 3_000, 0, &slow),
         ("exponential, a minute", 4, 60_000, 0, &slow),
@@ -196,6 +206,53 @@ fn steady_targets_pass() {
     for index in (0..100).filter(|index| index % 10 < 3) {
         cell.series[index] = Interval::default();
     }
+    assert!(said(&cell).iter().all(|(code, _)| code != "STALL"), "{:?}", said(&cell));
     cell.evidence.trace = Some("a trace with pauses".to_owned());
     assert_eq!(said(&cell), []);
+}
+
+/// A target may be stalled for most of the window.
+#[test]
+fn stalls_for_most_of_the_window_are_seen() {
+    for (length_ms, every_ms) in [(700, 934), (400, 622), (2_000, 2_200)] {
+        let target = Simulated {
+            depth: 8,
+            window_ns: 30_000 * MS,
+            service_ns: &|at, draw| {
+                let from_ns = at / (every_ms * MS) * (every_ms * MS) + (every_ms - length_ms) * MS;
+                stall(from_ns, length_ms * MS, at, exponential(1e6, draw))
+            },
+            think_ns: 0,
+        };
+        let cell = target.cell(1);
+        let stalled = Stationarity::of(&cell).stalled_ns() as f64 / cell.window_ns as f64;
+        let truth = length_ms as f64 / every_ms as f64;
+        assert!((stalled - truth).abs() < 0.06, "{stalled} of {truth}");
+        assert!(said(&cell).contains(&("STALL".to_owned(), Level::Warning)), "{:?}", said(&cell));
+    }
+}
+
+/// An open loop completes what a stall held up right after it: no change of the rate.
+#[test]
+fn what_a_stall_held_up_is_no_trend() {
+    let target = Simulated {
+        depth: 1,
+        window_ns: 10_000 * MS,
+        service_ns: &|_, draw| exponential(1e6, draw),
+        think_ns: 0,
+    };
+    let mut cell = target.cell(1);
+    cell.key.offered_iops = Some(1_000.0);
+    let whole = cell.series[0].clone();
+    for from in [82, 91] {
+        (from..from + 3).for_each(|i| cell.series[i] = Interval::default());
+        // The longest of those held up took as long as the stall.
+        cell.series[from + 3].class_mut(OpKind::Read).service.record(300 * MS);
+        (from + 3..from + 6).for_each(|i| cell.series[i].merge(&whole));
+    }
+    let found = said(&cell);
+    assert!(found.iter().all(|(code, _)| code == "STALL") && !found.is_empty(), "{found:?}");
+    let verdicts = judge(&cell);
+    let stall = verdicts.iter().find(|v| v.code == "STALL").unwrap();
+    assert!(!stall.text.contains("without stalls"), "the rate is that offered: {}", stall.text);
 }

@@ -1,6 +1,7 @@
 //! Completed steps of a method, with the results on which later steps depend.
 
 use iodyno_measure::metric::Quantity;
+use iodyno_measure::offered_rate::{RateMet, rate_met};
 use iodyno_measure::{Cell, Histogram, Level, Place, Role, Summary};
 use iodyno_units::OpKind;
 
@@ -39,6 +40,8 @@ pub struct Figures {
     pub oio: u32,
     /// Offered operations per second of all targets together; `None` in closed loop.
     pub offered_iops: Option<f64>,
+    /// Whether the targets kept up with the offered rate; false in closed loop.
+    pub is_rate_met: bool,
     /// Number of targets used at the same time; 0 counts as 1.
     pub targets: u32,
     /// Whether the figures may be used: no verdict of the cell has the level `Invalid`.
@@ -67,6 +70,7 @@ impl Figures {
                 None => cell.key.threads.saturating_mul(cell.key.depth),
             },
             offered_iops: cell.key.offered_iops,
+            is_rate_met: rate_met(cell).is_some_and(RateMet::is_met),
             targets: cell.key.targets(),
             sound: cell.level() < Some(Level::Invalid),
         }

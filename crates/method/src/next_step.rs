@@ -149,6 +149,7 @@ impl Method {
                 index,
                 role,
                 at: Vec::new(),
+                is_trial: false,
             };
             let step = match &stage.act {
                 Act::Purge if mine.is_empty() => {
@@ -437,6 +438,7 @@ fn rate_search_next(
     let name = &step.cell.name;
     let rate = format!("{}/s", human::count(rate_iops));
     step.place.at.push(("rate".to_owned(), rate.clone()));
+    step.place.is_trial = true;
     let spec = step.cell.spec.clone().with_rate(rate_iops, None);
     step.cell.spec = spec.map_err(|e| format!("{name}: {e}"))?;
     step.cell.name = format!("{name} rate={}", rate.replace(' ', ""));

@@ -1,5 +1,6 @@
 //! Errors of a notebook, each with a remedy.
 
+use crate::Status;
 use std::path::PathBuf;
 
 /// A failure to open, read or write a notebook.
@@ -104,6 +105,18 @@ pub enum Error {
         /// Ids of the runs, latest first; at most ten.
         latest: Vec<String>,
     },
+    /// The run can't be resumed, because a process is measuring it.
+    #[error("{run} is still running: another process measures it")]
+    Running {
+        /// Id of the run.
+        run: String,
+    },
+    /// The run can't be resumed, because it is finished.
+    #[error("{run} is finished, so there is nothing to resume; `iodyno show {run}` shows it")]
+    Finished {
+        /// Id of the run.
+        run: String,
+    },
     /// The stored content of a run is invalid.
     #[error("run {run} in the notebook `{}` is damaged: {what}", path.display())]
     Damaged {
@@ -158,6 +171,24 @@ pub enum Error {
 impl Error {
     /// Whether the error is in the user's selection of a run, not in the notebook.
     pub fn is_of_selector(&self) -> bool {
-        matches!(self, Self::UnknownRun { .. } | Self::NoRuns { .. } | Self::AmbiguousRun { .. })
+        matches!(
+            self,
+            Self::UnknownRun { .. }
+                | Self::NoRuns { .. }
+                | Self::AmbiguousRun { .. }
+                | Self::AmbiguousName { .. }
+                | Self::Running { .. }
+                | Self::Finished { .. }
+        )
+    }
+
+    /// Returns the error of a resume of run `id` if a run with this status can't be resumed.
+    pub fn of_resume(id: &str, status: &Status) -> Option<Self> {
+        let run = id.to_owned();
+        match status {
+            Status::Running => Some(Self::Running { run }),
+            Status::Finished => Some(Self::Finished { run }),
+            Status::Interrupted | Status::Crashed | Status::Failed(_) => None,
+        }
     }
 }

@@ -48,7 +48,10 @@ impl Notebook {
     }
 
     /// Resumes the incomplete run `id`. Keeps its first `keep` cells (measurements), and removes the others, which
-    /// must be measured again. The caller must have checked that no living process is writing the run.
+    /// must be measured again.
+    ///
+    /// # Errors
+    /// A living process is writing the run, or the run is finished; it may have been resumed since it was loaded.
     pub fn resume(&self, id: &str, keep: usize) -> Result<RunWriter, Error> {
         RunWriter::resume(&self.path, id, keep)
     }
@@ -180,17 +183,8 @@ impl Notebook {
     /// Imports a run from another notebook or a report. The run keeps its id. Returns false without any change if this
     /// notebook already has a run with that id.
     pub fn import(&mut self, run: &Run) -> Result<bool, Error> {
-        let failed = |e| schema::explain(&self.path, "importing a run", e);
-        let there = self
-            .db
-            .query_row("SELECT 1 FROM runs WHERE id = ?1", [&run.id], |_| Ok(()))
-            .optional()
-            .map_err(failed)?;
-        if there.is_none() {
-            let failed = |e| schema::explain_writing(&self.path, "importing a run", e);
-            portable::put(&mut self.db, run).map_err(failed)?;
-        }
-        Ok(there.is_none())
+        portable::put(&mut self.db, run)
+            .map_err(|e| schema::explain_writing(&self.path, "importing a run", e))
     }
 
     /// Loads one run, selected by its id, a prefix of its id, `last` (`last~1` for the one before), or a name that no

@@ -118,9 +118,13 @@ pub fn from_text(text: &str, origin: &Path) -> Result<Run, Error> {
     }
 }
 
-/// Writes a run into a notebook under its own id. A run in progress is stored as crashed.
-pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
+/// Writes a run into a notebook under its own id. A run in progress is stored as crashed. Returns false without any
+/// change if the notebook already has a run with that id.
+pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<bool> {
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if tx.prepare("SELECT 1 FROM runs WHERE id = ?1")?.exists([&run.id])? {
+        return Ok(false);
+    }
     // A reader on another machine can't check whether its writer is alive.
     let (status, reason) = match &run.status {
         Status::Running | Status::Crashed => ("crashed", None),
@@ -139,5 +143,6 @@ pub(crate) fn put(db: &mut Connection, run: &Run) -> rusqlite::Result<()> {
             codec::put_interval(&tx, row, position, interval)?;
         }
     }
-    tx.commit()
+    tx.commit()?;
+    Ok(true)
 }

@@ -5,7 +5,7 @@
 //! file when a cell is finished, not during it, unless it grows beyond 64 MiB: a checkpoint costs an fsync, and the
 //! notebook may be on the storage that is being measured.
 
-use crate::{Error, Outcome, RunHead, Timestamp, codec, id, process::Writer, schema};
+use crate::{Error, Outcome, RunHead, Timestamp, codec, id, load, process::Writer, schema};
 use iodyno_measure::{Cell, Interval};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl RunWriter {
         let mut db = schema::open_for_writing(path)?;
         let failed = |e| schema::explain_writing(path, "resuming a run", e);
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX).map_err(failed)?;
-        let run = take_up(&mut db, id, keep).map_err(failed)?;
+        let run = take_up(&mut db, path, id, keep)?;
         let cells = BTreeMap::new();
         Ok(Self { db, path: path.to_owned(), id: id.to_owned(), run, cells, ended: false })
     }
@@ -241,19 +241,38 @@ pub(crate) fn insert_run(
     Ok(run)
 }
 
-/// Makes this process the writer of an existing run, and removes the cells after the first `keep`. Returns
-/// the run's row number.
-fn take_up(db: &mut Connection, id: &str, keep: usize) -> rusqlite::Result<i64> {
+/// Makes this process the writer of an existing run that no living process writes, and removes the cells after the
+/// first `keep`. Returns the run's row number.
+fn take_up(db: &mut Connection, path: &Path, id: &str, keep: usize) -> Result<i64, Error> {
+    const DOING: &str = "resuming a run";
+    let failed = |e| schema::explain_writing(path, DOING, e);
     let writer = Writer::this();
-    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let run = tx.query_row("SELECT number FROM runs WHERE id = ?1", [id], |r| r.get(0))?;
-    tx.execute("DELETE FROM cells WHERE run = ?1 AND position >= ?2", params![run, keep as i64])?;
-    tx.execute(
-        "UPDATE runs SET status = 'running', reason = NULL, ended = NULL, writer_boot = ?2,
-             writer_namespace = ?3, writer_pid = ?4, writer_start_ticks = ?5 WHERE number = ?1",
-        params![run, writer.boot, writer.namespace, writer.pid, writer.start_ticks as i64],
-    )?;
-    tx.commit()?;
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let (run, found) = tx
+        .query_row(
+            &format!("SELECT {}, number FROM runs WHERE id = ?1", load::STANDING),
+            [id],
+            |row| Ok((row.get("number")?, load::standing(row))),
+        )
+        .map_err(failed)?;
+    // Another process may have resumed the run since it was loaded.
+    let status = found.map_err(|of| load::error(path, DOING, of))?.status;
+    if let Some(error) = Error::of_resume(id, &status) {
+        return Err(error);
+    }
+    let begin_again = || {
+        tx.execute(
+            "DELETE FROM cells WHERE run = ?1 AND position >= ?2",
+            params![run, keep as i64],
+        )?;
+        tx.execute(
+            "UPDATE runs SET status = 'running', reason = NULL, ended = NULL, writer_boot = ?2,
+                 writer_namespace = ?3, writer_pid = ?4, writer_start_ticks = ?5 WHERE number = ?1",
+            params![run, writer.boot, writer.namespace, writer.pid, writer.start_ticks as i64],
+        )
+    };
+    begin_again().map_err(failed)?;
+    tx.commit().map_err(failed)?;
     Ok(run)
 }
 

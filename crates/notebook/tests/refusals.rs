@@ -147,6 +147,30 @@ fn a_dropped_writer_leaves_a_crashed_run() {
     assert_eq!((run.cells[0].ended, run.cells[0].window_ns), (Ended::Crashed, 2000));
 }
 
+/// Two processes may load an interrupted run before either resumes it. Only one may measure it.
+#[test]
+fn of_two_resumes_of_a_run_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let notebook = Notebook::open(&dir.path().join("notebook.sqlite")).unwrap();
+    let mut writer = notebook.begin(&RunHead::default()).unwrap();
+    let id = writer.id().to_owned();
+    writer.finish_cell(0, &Cell { interval_ns: 1000, ..Cell::default() }).unwrap();
+    writer.finish(&Outcome::Interrupted, &[]).unwrap();
+    let other = Notebook::open(notebook.path()).unwrap();
+    assert_eq!(other.load(&id).unwrap().status, Status::Interrupted);
+
+    let writer = notebook.resume(&id, 1).unwrap();
+    let error = other.resume(&id, 0).unwrap_err();
+    assert!(matches!(error, Error::Running { .. }) && error.is_of_selector(), "{error:?}");
+    assert_eq!(error.to_string(), format!("{id} is still running: another process measures it"));
+    assert_eq!(other.load(&id).unwrap().status, Status::Running);
+    writer.finish(&Outcome::Finished, &[]).unwrap();
+    let error = other.resume(&id, 0).unwrap_err();
+    assert!(matches!(error, Error::Finished { .. }) && error.is_of_selector(), "{error:?}");
+    let run = other.load(&id).unwrap();
+    assert_eq!((run.status, run.cells.len()), (Status::Finished, 1));
+}
+
 /// The error names damage done from outside, and reading does not panic.
 #[test]
 fn damage_in_a_run_is_reported() {

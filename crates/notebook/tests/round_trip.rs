@@ -72,10 +72,10 @@ fn interval() -> impl Strategy<Value = Interval> {
 fn key() -> impl Strategy<Value = CellKey> {
     let counts = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u32>());
     let blocks = vec((any::<u32>(), 0.0..=1.0_f64), 0..4);
-    let place = (any::<(u32, u32, u32, u32)>(), any::<bool>(), vec((text(), text()), 0..3))
-        .prop_map(|((subject, stage, round, index), prepares, at)| {
+    let place = (any::<(u32, u32, u32, u32)>(), any::<[bool; 2]>(), vec((text(), text()), 0..3))
+        .prop_map(|((subject, stage, round, index), [prepares, is_trial], at)| {
             let role = if prepares { Role::Prepare } else { Role::Measure };
-            Place { subject, stage, round, index, role, at }
+            Place { subject, stage, round, index, role, at, is_trial }
         });
     ((text(), text(), text(), text()), counts, blocks, of(0.0..1e12_f64), of(place)).prop_map(
         |(

@@ -236,9 +236,11 @@ fn of_mean(row: &Row, headline: Headline) -> Headline {
     }
 }
 
+/// The first of the rows with the highest IOPS: more load may add latency alone.
 fn most(rows: &[Row]) -> Option<&Row> {
     rows.iter()
         .filter(|r| r.iops.is_some())
+        .rev()
         .max_by(|a, b| a.iops.partial_cmp(&b.iops).unwrap_or(Ordering::Equal))
 }
 

@@ -4,7 +4,7 @@ use crate::outcome::RunError;
 use crate::request::{RANKS, RunRequest, Work};
 use crate::resolved_run::Resume;
 use crate::schedule::whole_steps;
-use iodyno_notebook::{Run, Status};
+use iodyno_notebook::{self as notebook, Run};
 use iodyno_targets::{MachineFacts, TargetName};
 use serde_json::Value;
 
@@ -13,8 +13,9 @@ use serde_json::Value;
 /// content by now, and the notebook may come from another user.
 ///
 /// # Errors
-/// [`RunError::Impossible`] if the run can't be resumed: it is finished, still running, or imported; it is from another
-/// version or another machine; it has no method; or its target is gone.
+/// [`RunError::Notebook`] if the run is finished or still running. [`RunError::Impossible`] if it can't be resumed for
+/// another reason: it was imported; it is from another version or another machine; it has no method; or its target is
+/// gone.
 pub fn resume(
     run: Run,
     version: &str,
@@ -22,17 +23,8 @@ pub fn resume(
 ) -> Result<(RunRequest, Resume), RunError> {
     let refused = |why: String| Err(RunError::Impossible(format!("{} {why}", run.id)));
     let again = format!("run it again (`{}`)", run.head.command_to_repeat().0.join(" "));
-    match run.status {
-        Status::Finished => {
-            return refused(format!(
-                "is finished, so there is nothing to resume; `iodyno show {}` shows it",
-                run.id
-            ));
-        }
-        Status::Running => {
-            return refused("is still running: another process measures it".to_owned());
-        }
-        Status::Interrupted | Status::Crashed | Status::Failed(_) => {}
+    if let Some(error) = notebook::Error::of_resume(&run.id, &run.status) {
+        return Err(error.into());
     }
     if run.is_imported {
         return refused(format!("was imported from a report, so it can only be shown: {again}"));

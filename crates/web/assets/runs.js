@@ -21,8 +21,8 @@
   // A number and its unit stay on one line.
   const joined = (text) => text.replace(/(\d) (?=\p{L})/gu, "$1\u00a0").replace(/ (?=IOPS)/g, "\u00a0");
   const minute = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
-  const runOf = ([id, started, status, level, name, targets, result, iops]) => ({
-    id, started, status, level, name, targets, result, iops,
+  const runOf = ([id, started, status, level, name, targets, result, [kind, rate]]) => ({
+    id, started, status, level, name, targets, result, kind, rate,
     began: minute(started),
     text: [name, targets, result, id, minute(started), status].join("\n").toLowerCase(),
   });
@@ -69,7 +69,7 @@
   const key = {
     level: (run) => LEVELS[run.level] ?? 0,
     started: (run) => run.started,
-    iops: (run) => run.iops,
+    iops: (run) => run.rate,
     name: (run) => run.name,
     targets: (run) => run.targets,
   };
@@ -86,7 +86,9 @@
     } else if (sort.key === "name" || sort.key === "targets") {
       matching.sort((a, b) => sign * collator.compare(of(a), of(b)) || b.started - a.started);
     } else {
-      matching.sort((a, b) => sign * (of(a) - of(b)) || b.started - a.started);
+      // Operations and bytes can't be compared.
+      const kind = (run) => sort.key === "iops" ? run.kind : 0;
+      matching.sort((a, b) => sign * (kind(a) - kind(b) || of(a) - of(b)) || b.started - a.started);
     }
     const all = `${whole(runs.length)} run${runs.length === 1 ? "" : "s"}`;
     count.textContent = matching.length === runs.length ? all : `${whole(matching.length)} of ${all}`;

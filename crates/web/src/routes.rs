@@ -167,7 +167,13 @@ impl Server {
         if let Err(why) = check_name(&name) {
             return self.frame.bad_request(&why);
         }
-        match Notebook::open(&self.notebook).and_then(|notebook| notebook.rename(id, &name)) {
+        // Names group runs in comparisons and histories: those of ended runs stay.
+        let id = match self.live.progress(id) {
+            Ok(of) if of.status == Status::Running => of.id,
+            Ok(_) => return self.frame.conflict("the run has ended, so its name can't change"),
+            Err(e) => return self.frame.notebook_error(&e),
+        };
+        match Notebook::open(&self.notebook).and_then(|notebook| notebook.rename(&id, &name)) {
             Ok(()) => Response::see_other(format!("/live/{id}")),
             Err(e) => self.frame.notebook_error(&e),
         }

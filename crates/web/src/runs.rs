@@ -3,7 +3,7 @@
 
 use iodyno_measure::Level;
 use iodyno_notebook::{Error, Notebook, RunSummary, Status};
-use iodyno_report::{Standing, listed_level, listed_result};
+use iodyno_report::{Standing, headline, listed_level, listed_result};
 use iodyno_units::text::clean;
 use serde_json::json;
 use std::collections::HashMap;
@@ -33,8 +33,53 @@ pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) targets: String,
     pub(crate) result: String,
-    /// IOPS of the first cell; the key by which results are sorted.
-    iops: f64,
+    /// First rate in the result, by which results are sorted.
+    rate: Rate,
+}
+
+/// Rate that a result shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Rate {
+    #[default]
+    None,
+    Bytes(f64),
+    Operations(f64),
+}
+
+impl Rate {
+    /// Finds the first rate in a run's headline, such as `most: 119 k IOPS, lowest latency: 76.9 µs`. The text is the
+    /// only form of a method's result.
+    fn first_in(headline: &str) -> Self {
+        let text = headline.replace("/s", " /s").replace("B /s", " B/s");
+        let words = text.split_whitespace().map(|word| word.trim_end_matches([',', ')']));
+        let words: Vec<&str> = words.collect();
+        let rate = |words: &[&str]| {
+            let number = words.first()?.parse::<f64>().ok().filter(|number| number.is_finite())?;
+            let scale = match *words.get(1)? {
+                "k" => Some(1e3),
+                "M" => Some(1e6),
+                "G" => Some(1e9),
+                "T" => Some(1e12),
+                _ => None,
+            };
+            let rate = number * scale.unwrap_or(1.0);
+            match *words.get(1 + usize::from(scale.is_some()))? {
+                "B/s" => Some(Self::Bytes(rate)),
+                "IOPS" | "/s" => Some(Self::Operations(rate)),
+                _ => None,
+            }
+        };
+        (0..words.len()).find_map(|at| rate(&words[at..])).unwrap_or_default()
+    }
+
+    /// Sort key for the page's script: the kind of rate, and its value.
+    fn key(self) -> (u8, f64) {
+        match self {
+            Self::None => (0, 0.0),
+            Self::Bytes(rate) => (1, rate),
+            Self::Operations(rate) => (2, rate),
+        }
+    }
 }
 
 impl Line {
@@ -77,7 +122,7 @@ impl Listing {
                 of.name,
                 of.targets,
                 of.result,
-                of.iops.round()
+                of.rate.key()
             ])
         };
         let rows: Vec<_> = self.lines.iter().map(row).collect();
@@ -223,6 +268,9 @@ impl State {
             let _ = write!(targets, " and {} more", run.targets.len() - TARGETS_MAX);
         }
         let result = if is_pending { "…".to_owned() } else { listed_result(run, standing) };
+        // The reason for a failure is not a result.
+        let has_result = !is_pending && !matches!(run.status, Status::Failed(_));
+        let headline = if has_result { headline(run, standing) } else { String::new() };
         Line {
             id: run.id.clone(),
             started_ms: run.started.as_millisecond(),
@@ -237,7 +285,32 @@ impl State {
             name: clean(&run.name).into_owned(),
             targets: clean(&targets).into_owned(),
             result: clean(&result).into_owned(),
-            iops: run.cells.first().map_or(0.0, |cell| cell.iops),
+            rate: Rate::first_in(&headline),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_sorted_by_the_rate_that_they_show() {
+        for (headline, rate) in [
+            ("92.3 k IOPS", Rate::Operations(92.3e3)),
+            ("950 IOPS (mean of 3)", Rate::Operations(950.0)),
+            ("random-read 1.23 M IOPS, seq-read 2.10 GB/s", Rate::Operations(1.23e6)),
+            ("seq 4 512 kB/s, random-read 119 k IOPS", Rate::Bytes(512e3)),
+            ("950 B/s and 5.1 k flushes/s (p99 48 µs)", Rate::Bytes(950.0)),
+            ("most on model:exflash-400g: 119 k IOPS", Rate::Operations(119e3)),
+            ("rounds: steady state, lowest latency: 76.9 µs, most: 8 IOPS", Rate::Operations(8.0)),
+            ("highest rate with p99 at most 1.00 ms: 15.2 k/s", Rate::Operations(15.2e3)),
+            ("highest rate with p99 at most 1.00 ms: 950/s", Rate::Operations(950.0)),
+            ("8 threads: × 3.20", Rate::None),
+            ("– IOPS", Rate::None),
+            ("", Rate::None),
+        ] {
+            assert_eq!(Rate::first_in(headline), rate, "{headline}");
         }
     }
 }

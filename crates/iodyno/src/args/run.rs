@@ -168,8 +168,8 @@ pub struct Run {
     pub order: Option<Order>,
     /// Search for the highest rate that meets a latency limit, such as 'p99<1ms' or 'read.p99.9<2ms'
     ///
-    /// First measures the maximum rate of the workload. Then narrows the range between rates that meet the limit
-    /// and rates that miss it, in open loop.
+    /// First measures the rate of the closed loop at the workload's depth. Then narrows, in open loop, the range between
+    /// rates that meet the limit and rates that miss it.
     #[arg(long, value_name = "LIMIT", conflicts_with_all = ["vary", "rate", "ops", "bytes", "with", "repeat"],
         help_heading = "Method")]
     pub find_rate: Option<LatencyLimit>,

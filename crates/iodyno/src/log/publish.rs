@@ -29,8 +29,10 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         patience: Duration::from_nanos(flags.patience),
         on_retry: |error| remark("note", &format!("{error}; trying again")),
     };
-    // If the client has retried for long, the failure says for how long. It hardly waits for a full log.
+    let is_settled = Cell::new(true);
+    // If the client has retried, the failure says for how long. It does not retry if the log is full.
     let failure = |error: ClientError| {
+        is_settled.set(settles(&error));
         let is_full = matches!(&error, ClientError::Server(error) if error.code == ErrorCode::Full);
         let was_patient = error.may_pass() && !is_full;
         let failure = failure(error);
@@ -43,7 +45,6 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     };
     let mut publisher = Publisher::open(|| dialer.dial(), options).map_err(failure)?;
     let skip = Cell::new(if flags.resume { publisher.persisted() } else { 0 });
-    let published = Cell::new(0_u64);
     let publish = |publisher: &mut Publisher<_, _>, line: &[u8]| -> Result<(), Failure> {
         if skip.get() > 0 {
             skip.update(|left| left - 1);
@@ -60,8 +61,7 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
         } else {
             (MessageKind::Publish, flags.key.as_deref().unwrap_or_default().as_bytes(), line)
         };
-        let sequence = publisher.publish(kind, &flags.topic, key, body).map_err(failure)?;
-        published.update(|all| all + u64::from(sequence.is_some()));
+        publisher.publish(kind, &flags.topic, key, body).map_err(failure)?;
         Ok(())
     };
     let all = if flags.messages.is_empty() {
@@ -69,14 +69,17 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     } else {
         flags.messages.iter().try_for_each(|message| publish(&mut publisher, message.as_bytes()))
     };
-    if let Err(failure) = all {
+    if let Err(failure) = all.and_then(|()| publisher.finish().map_err(failure)) {
         // The messages before a bad one are published all the same.
-        let is_finished = failure.is_of_input() && publisher.finish().is_ok();
-        let before = persisted(published.get());
-        return Err(if is_finished { failure.with(&format!("; {before}")) } else { failure });
+        let is_exact = match failure.is_of_input().then(|| publisher.finish()) {
+            Some(finished) => finished.err().is_none_or(|error| settles(&error)),
+            None => is_settled.get(),
+        };
+        let at_least = if is_exact { "" } else { "at least " };
+        let persisted = persisted(publisher.acknowledged());
+        return Err(failure.with(&format!("; {at_least}{persisted}")));
     }
-    publisher.finish().map_err(failure)?;
-    let mut text = persisted(published.get());
+    let mut text = persisted(publisher.acknowledged());
     if flags.name.is_some() {
         let _ = write!(text, "; the publisher's last message is {}", publisher.persisted());
     }
@@ -91,9 +94,15 @@ pub(super) fn command(flags: &LogPublish) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn persisted(published: u64) -> String {
-    let are = if published == 1 { "is" } else { "are" };
-    format!("{} {are} persisted", counted(published, "message"))
+fn persisted(count: u64) -> String {
+    let are = if count == 1 { "is" } else { "are" };
+    format!("{} {are} persisted", counted(count, "message"))
+}
+
+/// Whether the server has acknowledged all persisted messages before this error. It does so before it reports an error,
+/// unless its log has failed.
+fn settles(error: &ClientError) -> bool {
+    matches!(error, ClientError::Server(error) if error.code != ErrorCode::Broken)
 }
 
 /// Publishes each line of standard input, without its newline. Before it waits for more input, it sends the

@@ -59,6 +59,61 @@ fn bash_completes_values() {
     assert!(bash(&place, "iodyno run x --max-e").contains(&"--max-errors".to_owned()));
 }
 
+/// Bash inserts completions as they are, so that Tab and Enter would run a command in the name of a run or a file.
+#[test]
+fn bash_completes_only_words_that_need_no_quotes() {
+    const HOSTILE: [&str; 8] = [
+        "nightly$(touch${IFS}pwned)",
+        "night`touch${IFS}pwned`",
+        "night;touch${IFS}pwned",
+        "*star",
+        "two words",
+        "it's",
+        "--destroy",
+        "~root",
+    ];
+    let place = Place::new();
+    let script = place.iodyno("completions bash").succeeds().stdout.clone();
+    place.write("completion", script);
+    let names = HOSTILE.iter().copied().chain(["night-1.2"]);
+    for name in names {
+        let mut command = place.command("run random-read --on null: --ops 10 --ramp 0s -q");
+        assert!(command.arg(format!("--name={name}")).output().unwrap().status.success(), "{name}");
+        place.write(&format!("f{name}"), "");
+    }
+    let notebook = rusqlite::Connection::open(place.notebook()).unwrap();
+    notebook
+        .execute("UPDATE targets SET name = 'null:$(touch${IFS}pwned)' WHERE run = 1", [])
+        .unwrap();
+    notebook.execute("UPDATE workloads SET name = 'night|sh' WHERE run = 1", []).unwrap();
+    drop(notebook);
+
+    let runs = bash(&place, "iodyno show ");
+    assert_eq!(runs[..2], ["last", "night-1.2"]);
+    // The others are named by their ids.
+    assert!(runs[2..11].iter().all(|id| id.len() == 10), "{runs:?}");
+    assert!(runs[11..].iter().all(|flag| flag.starts_with('-') && flag != "--destroy"), "{runs:?}");
+    for (line, completions) in [
+        ("iodyno show ni", vec!["night-1.2"]),
+        ("iodyno compare last,ni", vec!["last,night-1.2"]),
+        ("iodyno history ni", vec!["night-1.2"]),
+        ("iodyno history --on nu", vec!["null:"]),
+        ("iodyno run x --on f", vec!["f--destroy", "fnight-1.2", "f~root"]),
+        ("iodyno run x --on=f", vec!["f--destroy", "fnight-1.2", "f~root"]),
+        ("iodyno run fn", vec!["fnight-1.2"]),
+        ("iodyno import fn", vec!["fnight-1.2"]),
+        ("iodyno ls --notebook fn", vec!["fnight-1.2"]),
+        ("iodyno report last -o fn", vec!["fnight-1.2"]),
+    ] {
+        assert_eq!(bash(&place, line), completions, "{line}");
+    }
+    // A shell that quotes completions gets all files.
+    let mut command = place.command("-- iodyno run x --on f");
+    command.env("IODYNO_COMPLETE", "zsh").env("_CLAP_COMPLETE_INDEX", "4");
+    let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert_eq!(said.lines().count(), HOSTILE.len() + 1, "{said}");
+}
+
 /// The script of each shell calls the program, which answers in the form of that shell.
 #[test]
 fn every_shell_is_answered() {

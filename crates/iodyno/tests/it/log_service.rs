@@ -5,7 +5,7 @@ use crate::log_server::{
     Got, LogServer, Values, code, connect, dial, publisher, query, replay, socket, take,
 };
 use crate::pki::Authority;
-use crate::place::Place;
+use crate::place::{Place, Running};
 use crate::serve::{Served, flash};
 use iodyno_msglog::MessageKind;
 use iodyno_msglog::client::{AtLimit, Connection, Publisher, PublisherOptions};
@@ -98,6 +98,31 @@ fn what_is_published_by_commands_is_read_by_commands() {
     // What may pass is tried again, and that is said.
     let output = place.iodyno(&format!("log publish {at} --patience 300ms x"));
     output.exits(4).says(&["; trying again", "is the server running", "; tried for 300 ms"]);
+}
+
+/// A full log ends `log publish` without a retry. It says how many messages are persisted, also if the server closes the
+/// connection while the command sends.
+#[test]
+fn a_full_log_ends_the_command_with_the_number_of_its_messages() {
+    let place = Place::new();
+    let _server = LogServer::with_log(&place, SMALL, "--retain 1h");
+    let at = "--at unix:l.sock";
+    let mut stored = 0;
+    for (name, lines) in [("", 400_000), ("--name p", 400_000), ("--name p", 10)] {
+        let input: Vec<String> = (0..lines).map(|line| format!("{line:0>40}")).collect();
+        let file = place.write("input", input.join("\n"));
+        let mut command = place.command(&format!("log publish {at} --topic t {name}"));
+        command.stdin(std::fs::File::open(file).unwrap()).stderr(Stdio::piped());
+        let output = Running::of(&mut command).finish();
+        let before = std::mem::replace(&mut stored, replay(&place, Start::Oldest).len());
+        let new = match stored - before {
+            1 => "; 1 message is persisted".to_owned(),
+            n => format!("; {n} messages are persisted"),
+        };
+        output.exits(4).says(&["the log is full", &new]);
+        assert!(!output.stderr.contains("trying again"), "{}", output.stderr);
+    }
+    assert!(stored > 3000, "{stored}");
 }
 
 #[test]

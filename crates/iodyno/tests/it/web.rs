@@ -186,6 +186,12 @@ fn every_link_of_the_list_leads_to_a_page() {
     assert!(rows[2][4].as_str().unwrap().starts_with("<script>window"), "{rows}");
     assert!(rows[2][6].as_str().unwrap().contains("lowest latency"), "{rows}");
     assert_eq!(rows.as_array().unwrap().len(), 3);
+    // The result of a sweep is sorted by its highest rate, as shown.
+    let sweep = server.json(&format!("/runs/{}/run.json", ids[2]));
+    let cells = sweep["cells"].as_array().unwrap().iter();
+    let most = cells.map(|cell| cell["read"]["iops"].as_f64().unwrap()).fold(0.0, f64::max);
+    let (kind, rate) = (&rows[2][7][0], rows[2][7][1].as_f64().unwrap());
+    assert!(*kind == 2 && (rate / most - 1.0).abs() < 0.01, "{rate} and {most}: {}", rows[2]);
 }
 
 #[test]
@@ -433,6 +439,12 @@ fn with_permission_it_stops_names_and_breaks() {
     let again = server.post(&format!("/live/{id}/stop"), &fields, "");
     assert!(again.status == 409 && again.body.contains("has ended"), "{}", again.body);
     assert_eq!(server.get_with(&format!("/live/{id}"), &fields).status, 303);
+    for selector in [&*id, &id[..8], "last"] {
+        let path = format!("/live/{selector}/name");
+        let late = server.post(&path, &fields, "name=day");
+        let is_refused = late.body.contains("has ended");
+        assert!(late.status == 409 && is_refused, "{selector}: {}", late.body);
+    }
     let shown = place.iodyno(&format!("show {id} --json")).succeeds().json();
     assert_eq!(shown["run"]["name"], "night shift");
     assert_eq!(shown["run"]["status"], "interrupted");

@@ -31,8 +31,8 @@ impl Between {
 }
 
 /// Computes the confidence interval of a metric. For a single cell it covers the sampling error of its window; for a
-/// cell and its repeats, the error of their mean. None for a maximum, for the mean latency of a single cell, for a
-/// percentile of several cells, and for too little data.
+/// cell and its repeats, the error of their mean, or of the mean of their percentiles. None for a maximum, for the mean
+/// latency of a single cell, and for too little data.
 pub(super) fn interval(group: &[&Cell], metric: Metric) -> Option<Between> {
     let Metric { kind, quantity } = metric;
     let [cell] = group else { return of_repeats(group, metric) };
@@ -64,10 +64,16 @@ fn amount(cell: &Cell, metric: Metric) -> impl Fn(&Interval) -> u64 {
 }
 
 fn of_repeats(group: &[&Cell], metric: Metric) -> Option<Between> {
-    if matches!(metric.quantity, Quantity::Quantile(_) | Quantity::Max) {
+    if metric.quantity == Quantity::Max {
         return None;
     }
     let each = group.iter().map(|cell| Counted::of([*cell]).value(metric).ok());
     let mean = repeats::mean(&each.collect::<Option<Vec<f64>>>()?, CONFIDENCE).ok()?.interval?;
-    Some(Between { low: Some(mean.low.max(0.0)), high: Some(mean.high) })
+    // The percentile of all operations together is not the mean of the repeats' percentiles.
+    let value = match metric.quantity {
+        Quantity::Quantile(_) => Counted::of(group.iter().copied()).value(metric).ok()?,
+        _ => f64::midpoint(mean.low, mean.high),
+    };
+    let half_width = mean.half_width();
+    Some(Between { low: Some((value - half_width).max(0.0)), high: Some(value + half_width) })
 }

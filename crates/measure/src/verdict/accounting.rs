@@ -1,8 +1,10 @@
 //! Judges whether the figures of a cell contradict each other, for example by Little's law.
 
+use super::generator::is_trial;
 use super::{Level, Say};
 use crate::cell::{Cell, Ended};
 use crate::interval::Interval;
+use crate::offered_rate::rate_met;
 use iodyno_units::human;
 
 /// Maximum relative deviation from Little's law. The counts satisfy the law exactly, so only a defect can
@@ -26,16 +28,23 @@ const OPS_FOR_EACH_SLOT: u64 = 10;
 /// Reports figures that exclude slow operations still in flight, or are dominated by the queue filling and
 /// emptying.
 fn censored(cell: &Cell, total: &Interval, say: &mut Say) {
+    // The queue of a rate that is too high has to be long.
+    if is_trial(cell) && rate_met(cell).is_some_and(|met| !met.is_met()) {
+        return;
+    }
     let resources = &cell.resources;
     let share = resources.carried_out_ns as f64 / resources.outstanding_area_ns.max(1) as f64;
     if cell.ended == Ended::Time && total.ops() > 0 && share > CARRIED_SHARE_MAX {
+        // What is in flight at the end stays the same in a longer window.
+        let needed_ns =
+            (10.0 * latency_ns(cell, total)).max(share / CARRIED_SHARE_MAX * cell.window_ns as f64);
         say(
             "WINDOW_TOO_SHORT",
             Level::Warning,
             format!(
                 "operations still in flight at the end of the window make up {:.0} % of the total time in flight, but their latencies are not counted: the figures favour fast operations; measure for at least {}, with a ramp of {}, or at a smaller depth",
                 share * 100.0,
-                human::duration_ns(round_up_s(10.0 * latency_ns(cell, total))),
+                human::duration_ns(round_up_s(needed_ns)),
                 human::duration_ns(round_up_s(2.0 * latency_ns(cell, total)))
             ),
         );

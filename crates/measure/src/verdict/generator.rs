@@ -5,15 +5,9 @@ use super::{Level, Say};
 use crate::cell::Cell;
 use crate::histogram::Histogram;
 use crate::interval::Interval;
+use crate::offered_rate::{BACKLOG_SHARE_MAX, RATE_SHARE_MIN, RateMet, rate_met};
 use iodyno_units::human;
 
-/// Minimum rate of completions, as a fraction of the offered rate, for an open loop to have met its rate.
-const RATE_SHARE_MIN: f64 = 0.97;
-/// Backlog at the window's end, as a fraction of the due operations, above which the rate counts as missed. A
-/// stall that has just begun leaves a smaller backlog.
-const BACKLOG_SHARE_MAX: f64 = 0.01;
-/// Maximum shortfall of Poisson arrivals below the offered rate that counts as chance, in standard deviations.
-const CHANCE_DEVIATIONS: f64 = 3.0;
 /// Rate, as a fraction of the generator's maximum, above which a cell measures the generator rather than the storage.
 const CEILING_SHARE_MAX: f64 = 0.8;
 /// Delay after the intended start from which a submission is late, ns.
@@ -71,66 +65,64 @@ pub(super) fn generator(cell: &Cell, total: &Interval, say: &mut Say) {
     coarse_stamps(cell, total, say);
 }
 
+/// Whether the cell tries a rate in a search, where a missed rate is an answer.
+pub(super) fn is_trial(cell: &Cell) -> bool {
+    cell.key.place.as_ref().is_some_and(|place| place.is_trial)
+}
+
 /// Reports whether the offered rate was met.
 fn offered_rate(cell: &Cell, total: &Interval, say: &mut Say) {
-    let iops = cell.per_second(total.ops() as f64);
-    if let Some(offered) = cell.key.offered_iops
-        // If not even one operation was due, no rate was met or missed.
-        && offered * cell.seconds() >= 1.0
-    {
-        let response = total.iter().find_map(|(_, c)| c.response.as_ref());
-        let due = offered * cell.seconds();
-        let backlog_ops = cell.backlog_ops as f64;
-        let queue_grows =
-            backlog_ops > (BACKLOG_SHARE_MAX * due).max(CHANCE_DEVIATIONS * due.sqrt());
-        let is_short = iops < RATE_SHARE_MIN * offered || queue_grows;
-        // Poisson arrivals: fewer operations may have been due than offered. If all of them completed, that is
-        // chance.
-        let short_ops = due - total.ops() as f64;
-        let is_chance = cell.backlog_ops == 0 && short_ops <= CHANCE_DEVIATIONS * due.sqrt();
-        if is_short && !is_chance {
-            say(
-                "RATE_MISSED",
-                Level::Warning,
-                format!(
-                    "{}/s of the {}/s offered were completed, and {} operations were overdue at the end: the target does not sustain this rate, so response times grow with the length of the run; {}",
-                    human::count(iops),
-                    human::count(offered),
-                    cell.backlog_ops,
-                    if cell.evidence.trace.is_some() {
-                        "replay the trace more slowly, such as with --speed 0.5"
-                    } else {
-                        "lower --rate, or search the highest sustained rate with --find-rate"
-                    }
-                ),
-            );
-        } else if let Some(h) = response {
-            let p99 = h.supported_quantile_ns(0.99);
+    let (Some(met), Some(offered)) = (rate_met(cell), cell.key.offered_iops) else { return };
+    let (iops, offered) =
+        (human::count(cell.per_second(total.ops() as f64)), human::count(offered));
+    let is_replay = cell.evidence.trace.is_some();
+    let missed = match met {
+        RateMet::No => format!("{} operations were overdue at the end", cell.backlog_ops),
+        RateMet::QueueGrew(start_ns, end_ns) => format!(
+            "response times grew evenly from {} to {}",
+            human::time_ns(start_ns),
+            human::time_ns(end_ns)
+        ),
+        RateMet::Yes | RateMet::FewerDue => {
+            let response = total.iter().find_map(|(_, c)| c.response.as_ref());
+            let Some(response) = response else { return };
+            let p99 = response.supported_quantile_ns(0.99);
             let p99 = p99
                 .map_or(String::new(), |v| format!("; response p99 {}", human::time_ns(v as f64)));
-            let by_chance = if is_short {
-                format!(
-                    " (arrivals are random: only {}/s were due, and all were completed)",
-                    human::count(iops)
-                )
+            let by_chance = if met == RateMet::FewerDue {
+                format!(" (arrivals are random: only {iops}/s were due, and all were completed)")
             } else {
                 String::new()
             };
-            say(
-                "RATE_MET",
-                Level::Note,
-                if cell.evidence.trace.is_some() {
-                    let late = late_words(cell);
-                    format!(
-                        "the trace was replayed at its original times, {}/s on average{late}{p99}",
-                        human::count(offered)
-                    )
-                } else {
-                    format!("the rate of {}/s was met{by_chance}{p99}", human::count(offered))
-                },
-            );
+            let text = if is_replay {
+                let late = late_words(cell);
+                format!(
+                    "the trace was replayed at its original times, {offered}/s on average{late}{p99}"
+                )
+            } else {
+                format!("the rate of {offered}/s was met{by_chance}{p99}")
+            };
+            say("RATE_MET", Level::Note, text);
+            return;
         }
+    };
+    let does = format!("{iops}/s of the {offered}/s offered were completed, and {missed}");
+    if is_trial(cell) {
+        say("RATE_MISSED", Level::Note, format!("{does}: this rate is too high for the target"));
+        return;
     }
+    let remedy = if is_replay {
+        "replay the trace more slowly, such as with --speed 0.5"
+    } else {
+        "lower --rate, or search the highest sustained rate with --find-rate"
+    };
+    say(
+        "RATE_MISSED",
+        Level::Warning,
+        format!(
+            "{does}: the target does not sustain this rate, so response times grow with the length of the run; {remedy}"
+        ),
+    );
 }
 
 /// Reports cells whose rate was limited by the load generator or its processors.

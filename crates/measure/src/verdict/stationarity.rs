@@ -34,9 +34,9 @@ pub(super) fn stationarity(cell: &Cell, say: &mut Say) {
     }
     if let Some(swing) = &found.swing {
         // The mean of a sine over n and a part of a period is at most 1/(n π) of its amplitude.
-        let of_mean = swing.amplitude_share / (std::f64::consts::PI * swing.periods.max(1.0));
-        let level = if of_mean > PHASE_SHARE_MAX { Level::Warning } else { Level::Note };
-        say("PERIODIC", level, periodic(swing, level));
+        let enough = swing.amplitude_share / (std::f64::consts::PI * PHASE_SHARE_MAX);
+        let level = if swing.periods.max(1.0) < enough { Level::Warning } else { Level::Note };
+        say("PERIODIC", level, periodic(swing, enough, level));
     }
 }
 
@@ -74,7 +74,13 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
             span(longest)
         )
     };
-    let rate = cell.iops() / (1.0 - share).max(0.01);
+    // The rate of an open loop is that offered: what a stall held up follows it.
+    let rate = if cell.key.offered_iops.is_some() {
+        String::new()
+    } else {
+        let iops = cell.iops() / (1.0 - share).max(0.01);
+        format!("; throughput without stalls is {}/s", human::count(iops))
+    };
     let own = if is_starved(cell, longest) {
         "; the workers had no processor during the longest stall"
     } else {
@@ -84,8 +90,7 @@ fn stalls(cell: &Cell, found: &Stationarity, say: &mut Say) {
         "STALL",
         level,
         format!(
-            "{what}{own}; throughput without stalls is {}/s; percentiles hide stalls: look at max and the series; {}",
-            human::count(rate),
+            "{what}{own}{rate}; percentiles hide stalls: look at max and the series; {}",
             if level == Level::Warning {
                 "find the cause (kernel log, other load, limits), or measure longer"
             } else {
@@ -119,11 +124,12 @@ fn trend(cell: &Cell, shift: &Shift) -> String {
     )
 }
 
-fn periodic(swing: &Swing, level: Level) -> String {
+/// `enough`: number of periods from which a window's mean is hardly off, wherever it begins.
+fn periodic(swing: &Swing, enough: f64, level: Level) -> String {
     let remedy = if level == Level::Warning {
         format!(
             "the mean depends on where the window begins: measure for {} or longer",
-            human::duration_ns(20 * swing.period_ns)
+            human::duration_ns((enough.ceil() + 1.0) as u64 * swing.period_ns)
         )
     } else {
         "the window covers enough periods for the mean, but percentiles mix fast and slow phases"

@@ -114,27 +114,32 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
     let left_ns = left_bytes as f64 / per_ns.max(1e-18);
     if level.store.contains(CREDITS) && left_ns < USED_UP_SHARE * window_ns as f64 {
         return format!(
-            "the {} ran out during the window: the figures mix the burst and the long-run rate. Use a --ramp that is {} longer",
+            "the {} ran out during the window: the figures mix the burst and the long-run rate. Use a --ramp that is up to {} longer",
             level.store,
             whole_seconds(window_ns as f64),
         );
     }
     if level.store.contains(CREDITS) {
         return format!(
-            "the {} were being used up: at this rate the rest ({} of all) lasts for {} more. The figures show the burst, not the long-run rate: add --ramp {}",
+            "the {} were being used up: at this rate the rest ({} of all) lasts for {} more. The figures show the burst, not the long-run rate: use a --ramp that is {} longer",
             level.store,
             share(level.end_bytes),
             human::duration_ns(left_ns as u64),
-            whole_seconds(1.5 * left_ns),
+            longer_ramp(left_ns, window_ns),
         );
     }
     format!(
-        "the {} went from {} to {} full (of {}) during the window, and would be {does} {} later. The figures show this transient, not the steady state: add --ramp {}, or leave out state=fresh",
+        "the {} went from {} to {} full (of {}) during the window, and would be {does} {} later. The figures show this transient, not the steady state: use a --ramp that is {} longer, or leave out state=fresh",
         level.store,
         share(level.start_bytes),
         share(level.end_bytes),
         human::size(level.capacity_bytes),
         human::duration_ns(left_ns as u64),
-        whole_seconds(1.5 * left_ns),
+        longer_ramp(left_ns, window_ns),
     )
+}
+
+/// Time to add to the ramp so that a process which ends `left_ns` after the window ends within the ramp.
+fn longer_ramp(left_ns: f64, window_ns: u64) -> String {
+    whole_seconds(window_ns as f64 + 1.5 * left_ns)
 }

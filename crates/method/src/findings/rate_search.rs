@@ -82,7 +82,7 @@ impl RateSearchFinding {
                 rate(fails)
             ),
             (Some(holds), None) => format!(
-                "every rate meets {limit}, up to {} of the {capacity} that the closed loop completed",
+                "every rate meets {limit} up to {}, the highest tried. In closed loop, {capacity} were completed",
                 rate(holds)
             ),
             (Some(holds), Some(fails)) => {
@@ -179,12 +179,14 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
     }
     let below_ns = search.limit.below_ns;
     let tried = || probes.iter().filter_map(|probe| Some((probe.offered_iops?, probe)));
+    // Without an estimate of how slow operations cluster, an interval is too narrow.
+    let within = |probe: &Probe| probe.within.filter(|within| within.inflation.is_some());
     let surely_holds = tried().filter(|(_, probe)| {
-        let high_ns = probe.within.and_then(|within| within.high_ns);
+        let high_ns = within(probe).and_then(|within| within.high_ns);
         probe.holds == Some(true) && high_ns.is_some_and(|ns| ns < below_ns)
     });
     let surely_fails = tried().filter(|(_, probe)| {
-        let low_ns = probe.within.and_then(|within| within.low_ns);
+        let low_ns = within(probe).and_then(|within| within.low_ns);
         // With the latency under the limit, the rate was not met.
         let is_under = probe.latency_ns.is_some_and(|ns| ns < below_ns as f64);
         probe.holds == Some(false) && (is_under || low_ns.is_some_and(|ns| ns >= below_ns))

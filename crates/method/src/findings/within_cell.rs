@@ -53,7 +53,7 @@ pub(super) fn drift<'a>(steps: impl Iterator<Item = &'a Step<'a>>, seed: u64) ->
 /// Finds the intervals of consecutive cells in which the rate was almost zero.
 pub(super) fn stalls<'a>(steps: impl Iterator<Item = &'a Step<'a>>) -> Stalls {
     let Some((rates, interval_s)) = rates(steps) else { return Stalls::default() };
-    let found = statistics::stalls::stalls(&rates);
+    let found = statistics::stalls::stalls(&rates, statistics::describe::median(&rates));
     let longest = found.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     let count = found.len();
     Stalls { count, longest_s: longest as f64 * interval_s, interval_s }

@@ -1,7 +1,8 @@
 //! Course of a search for the highest rate that meets a latency limit: outcomes so far, and the next rate to try.
 //!
-//! [`Course::below`] is for measurements that vary, as on real storage. The search starts below a measured capacity,
-//! and repeats a rate that fails: the majority of up to three measurements decides. [`Course::above`] is for
+//! [`Course::from_capacity`] is for measurements that vary, as on real storage. The search starts below a measured
+//! capacity, goes above it if no rate fails, and repeats a rate that fails: the majority of up to three measurements
+//! decides. [`Course::above`] is for
 //! simulations, which repeat exactly. The search starts from a rate that meets the limit, raises it until one fails,
 //! and measures each rate once. Both searches then bisect to the same precision.
 
@@ -64,9 +65,12 @@ pub struct Course {
     pub(crate) capacity_iops: f64,
     /// Highest rate known to meet the limit; 0 if none yet.
     pub holds_iops: f64,
-    /// Lowest rate above `holds_iops` known to miss the limit; the capacity if none yet.
+    /// Lowest rate above `holds_iops` known to miss the limit. If there is none yet: the capacity, or infinite once
+    /// the search is above it.
     pub(crate) fails_iops: f64,
-    /// Whether `fails_iops` is a rate that was tried and failed; otherwise it is the capacity.
+    /// Highest rate to try; infinite: no bound.
+    reach_iops: f64,
+    /// Whether `fails_iops` is a rate that was tried and failed.
     pub(crate) has_failed: bool,
     /// Rate at which too few operations completed to determine the latency, and the measuring time that would
     /// have sufficed, ns. `None` if there is none.
@@ -74,17 +78,19 @@ pub struct Course {
     tried: Vec<Tried>,
     /// Number of cells needed to decide that a rate fails, and to confirm the final rate.
     deciding: usize,
-    /// Next relative step above `holds_iops`, while the capacity is unknown and no rate has failed.
+    /// Next relative step above `holds_iops`, while `fails_iops` is infinite.
     step_share: f64,
 }
 
 impl Course {
-    /// Starts a search below a measured capacity. Outcomes vary by chance, so failures are repeated.
-    pub(super) const fn below(capacity_iops: f64) -> Self {
+    /// Starts a search below a measured capacity, which tries no rate above `reach_iops`. Outcomes vary by chance, so
+    /// failures are repeated.
+    pub(super) const fn from_capacity(capacity_iops: f64, reach_iops: f64) -> Self {
         Self {
             capacity_iops,
             holds_iops: 0.0,
             fails_iops: capacity_iops,
+            reach_iops,
             has_failed: false,
             unknown: None,
             tried: Vec::new(),
@@ -96,7 +102,7 @@ impl Course {
     /// Starts a search above a rate that meets the limit. Each rate is measured only once, so the measurements must be
     /// reproducible, as in a simulation.
     pub fn above(holds_iops: f64) -> Self {
-        Self { holds_iops, deciding: 1, ..Self::below(f64::INFINITY) }
+        Self { holds_iops, deciding: 1, ..Self::from_capacity(f64::INFINITY, f64::INFINITY) }
     }
 
     /// Next rate to try; `None` if the search is complete.
@@ -108,10 +114,12 @@ impl Course {
         if let Some(undecided) = self.tried.iter().find(is_undecided) {
             return Some(undecided.rate_iops);
         }
-        if self.fails_iops.is_infinite() {
-            return Some(self.holds_iops * (1.0 + self.step_share));
+        let is_at_end = self.holds_iops * (1.0 + PRECISION_SHARE) >= self.reach_iops;
+        if self.fails_iops.is_infinite() && !is_at_end {
+            return Some((self.holds_iops * (1.0 + self.step_share)).min(self.reach_iops));
         }
-        let is_near = self.fails_iops - self.holds_iops <= PRECISION_SHARE * self.holds_iops;
+        let is_near =
+            is_at_end || self.fails_iops - self.holds_iops <= PRECISION_SHARE * self.holds_iops;
         if is_near {
             // The highest rate that met the limit must meet it again.
             let answer = self.tried.iter().find(|tried| tried.is(self.holds_iops))?;
@@ -142,7 +150,14 @@ impl Course {
         match tried.verdict(self.deciding) {
             Some(true) => {
                 self.holds_iops = self.holds_iops.max(rate_iops);
-                self.step_share *= 2.0;
+                if self.fails_iops.is_infinite() {
+                    self.step_share *= 2.0;
+                } else if !self.has_failed
+                    && self.fails_iops <= self.holds_iops * (1.0 + PRECISION_SHARE)
+                {
+                    // The capacity meets the limit.
+                    self.fails_iops = f64::INFINITY;
+                }
             }
             Some(false) => {
                 self.fails_iops = rate_iops;
@@ -204,7 +219,7 @@ mod tests {
         let run = |seed| {
             let mut random = iodyno_units::rng::stream(seed, "rate search", 0);
             let mut draw = || iodyno_units::rng::unit_open_closed(&mut random);
-            let mut course = Course::below(1e5);
+            let mut course = Course::from_capacity(1e5, 1e6);
             let mut cells = 0;
             while let Some(rate_iops) = course.next_iops() {
                 let holds = rate_iops < edge * (1.0 + noise * (2.0 * draw() - 1.0));
@@ -238,7 +253,7 @@ mod tests {
 
     #[test]
     fn mixed_rates_are_named() {
-        let mut course = Course::below(100.0);
+        let mut course = Course::from_capacity(100.0, 1e3);
         for (rate, outcome) in
             [(50.0, Outcome::Fails), (50.0, Outcome::Holds), (50.0, Outcome::Holds)]
         {

@@ -1,7 +1,7 @@
 //! A publisher: keeps each message until the server reports it as persisted, and resends unpersisted messages after a
 //! reconnect. If it has a name, it neither loses nor duplicates messages.
 
-use super::{ClientError, Connection, unexpected};
+use super::{ClientError, Connection, SEND_BYTES, unexpected};
 use crate::message::MessageKind;
 use crate::protocol::{ErrorCode, Published, Reply, Request};
 use std::collections::VecDeque;
@@ -10,9 +10,6 @@ use std::time::{Duration, Instant};
 
 /// Shortest and longest delay between attempts to connect (exponential backoff).
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
-
-/// Maximum time to retry while the log is full. Retention or compaction may soon free space.
-const FULL_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Behaviour of a publisher at its limit on unpersisted messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +34,8 @@ pub struct PublisherOptions {
     pub at_limit: AtLimit,
     /// Maximum time for retries after a temporary error, such as a lost connection.
     pub patience: Duration,
-    /// Called with the error when the publisher begins to retry.
+    /// Called with the error when the publisher begins to retry. Never called for a full log, which may stay full for
+    /// hours: it is a permanent error.
     pub on_retry: fn(&ClientError),
 }
 
@@ -88,6 +86,7 @@ pub struct Publisher<S, D> {
     sent: u64,
     next_sequence: u64,
     persisted: u64,
+    acknowledged: u64,
     dropped: u64,
     reconnects: u64,
     /// Whether the publisher has connected before. If so, connecting again checks the sequence number of the
@@ -97,6 +96,12 @@ pub struct Publisher<S, D> {
     failing: Option<(Instant, Duration)>,
     /// Whether `on_retry` was called for the current failure.
     has_told: bool,
+}
+
+/// Whether the publisher retries after an error.
+fn may_pass(error: &ClientError) -> bool {
+    let is_full = matches!(error, ClientError::Server(error) if error.code == ErrorCode::Full);
+    error.may_pass() && !is_full
 }
 
 impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
@@ -115,6 +120,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
             sent: 1,
             next_sequence: 1,
             persisted: 0,
+            acknowledged: 0,
             dropped: 0,
             reconnects: 0,
             was_open: false,
@@ -139,6 +145,12 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// Number of published messages that the server has not reported as persisted.
     pub fn held(&self) -> usize {
         self.held.len()
+    }
+
+    /// Number of this publisher's messages that the server has reported as persisted. Unlike [`Self::persisted`], it
+    /// does not count earlier messages under the same name, and does not begin anew with each connection.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
     }
 
     /// Number of messages dropped because of the limit on messages awaiting persistence.
@@ -202,7 +214,10 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
     /// # Errors
     /// Same as [`Publisher::publish`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        self.retry(Connection::send)
+        if self.connection.is_none() {
+            return self.connect();
+        }
+        self.send().or_else(|error| self.after(error))
     }
 
     /// Sends all messages, and waits until they are persisted.
@@ -241,33 +256,47 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         while self.held.front().is_some_and(|held| held.sequence <= sequence) {
             if let Some(held) = self.held.pop_front() {
                 self.held_bytes -= held.bytes();
+                self.acknowledged += 1;
             }
         }
     }
 
     /// Adds messages that have not been sent on the current connection to its send buffer.
     fn send_new(&mut self) -> Result<(), ClientError> {
-        let Some(connection) = &mut self.connection else {
-            return Err(io::Error::from(io::ErrorKind::NotConnected).into());
-        };
-        let first = self.held.front().map_or(self.next_sequence, |held| held.sequence);
-        let skip = self.sent.saturating_sub(first) as usize;
-        for held in self.held.iter().skip(skip) {
-            connection.gather(&Request::Publish(held.as_published()))?;
+        loop {
+            let connection = self.connection.as_mut().ok_or(io::ErrorKind::NotConnected);
+            let connection = connection.map_err(io::Error::from)?;
+            let first = self.held.front().map_or(self.next_sequence, |held| held.sequence);
+            let skip = self.sent.saturating_sub(first) as usize;
+            let Some(held) = self.held.get(skip) else { return Ok(()) };
+            Request::Publish(held.as_published()).encode(&mut connection.sending)?;
             self.sent = held.sequence + 1;
+            if connection.sending.len() >= SEND_BYTES {
+                self.send()?;
+            }
         }
-        Ok(())
     }
 
-    fn retry(
-        &mut self,
-        mut act: impl FnMut(&mut Connection<S>) -> Result<(), ClientError>,
-    ) -> Result<(), ClientError> {
-        let Some(connection) = &mut self.connection else { return self.connect() };
-        match act(connection) {
-            Ok(()) => Ok(()),
-            Err(error) => self.after(error),
-        }
+    /// Sends the connection's buffered requests. If this fails, takes the acknowledgements that the server sent before
+    /// it closed the connection, and returns its error, if any.
+    fn send(&mut self) -> Result<(), ClientError> {
+        let connection = self.connection.as_mut().ok_or(io::ErrorKind::NotConnected);
+        let connection = connection.map_err(io::Error::from)?;
+        let stream = &mut connection.stream;
+        let sent = stream.write_all(&connection.sending).and_then(|()| stream.flush());
+        connection.sending.clear();
+        let Err(broken) = sent else { return Ok(()) };
+        let mut persisted = 0;
+        let error = loop {
+            match connection.reply() {
+                Ok(Reply::Persisted { sequence }) => persisted = sequence,
+                Ok(_) => {}
+                Err(ClientError::Server(refused)) => break refused.into(),
+                Err(_) => break broken.into(),
+            }
+        };
+        self.release(persisted);
+        Err(error)
     }
 
     /// Reconnects after an error that may be temporary; returns any other error.
@@ -275,22 +304,12 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connection = None;
         // A server that refuses each time can still be reached each time, so time is counted since the last progress.
         let failing = self.failing.map_or(Duration::ZERO, |(since, _)| since.elapsed());
-        if self.patience(&error).is_none_or(|patience| failing >= patience) {
+        if !may_pass(&error) || failing >= self.options.patience {
             return Err(error);
         }
         self.tell(&error);
         self.pause();
         self.connect()
-    }
-
-    /// Maximum time to retry after an error; `None`: no retry.
-    fn patience(&self, error: &ClientError) -> Option<Duration> {
-        let is_full = matches!(error, ClientError::Server(error) if error.code == ErrorCode::Full);
-        match error.may_pass() {
-            false => None,
-            true if is_full => Some(self.options.patience.min(FULL_PATIENCE)),
-            true => Some(self.options.patience),
-        }
     }
 
     /// Calls `on_retry`, at most once per failure.
@@ -315,7 +334,7 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            if since.elapsed() + pause > self.patience(&error).unwrap_or_default() {
+            if !may_pass(&error) || since.elapsed() + pause > self.options.patience {
                 return Err(error);
             }
             self.tell(&error);
@@ -362,6 +381,6 @@ impl<S: Read + Write, D: FnMut() -> io::Result<S>> Publisher<S, D> {
         self.connection = Some(connection);
         self.sent = self.held.front().map_or(self.next_sequence, |held| held.sequence);
         self.send_new()?;
-        self.connection.as_mut().map_or(Ok(()), Connection::send)
+        self.send()
     }
 }

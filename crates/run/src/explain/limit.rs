@@ -23,7 +23,8 @@ pub enum Limit {
         /// Resource with the highest utilisation; None if the emulated machine reports none.
         busiest: Option<Share>,
     },
-    /// No resource is saturated, but the workers keep more I/Os outstanding than the device accepts.
+    /// No resource is saturated, but the workers fill the queue of the device, or keep more I/Os outstanding than it
+    /// accepts.
     Queue {
         /// Maximum number of commands that one device accepts simultaneously.
         queue_max: u32,
@@ -68,7 +69,12 @@ pub(super) fn limit(
         return Limit::Offered { iops: offered_iops, busiest };
     }
     match queue_max {
-        Some(queue_max) if outstanding > u64::from(queue_max) => {
+        // If the workers fill it, a greater depth adds nothing either.
+        Some(queue_max)
+            if outstanding > u64::from(queue_max)
+                || outstanding == u64::from(queue_max)
+                    && oio_mean >= 0.95 * f64::from(queue_max) =>
+        {
             Limit::Queue { queue_max, outstanding, busiest }
         }
         _ => {
@@ -154,10 +160,16 @@ impl Limit {
             Self::Offered { iops, busiest: b } => {
                 format!("the offered rate, {}; {}", rate(*iops), busiest(b))
             }
-            Self::Queue { queue_max, outstanding, busiest: b } => format!(
-                "the queue of the device, which accepts {queue_max} of {outstanding} outstanding I/Os at a time; {}",
-                busiest(b)
-            ),
+            Self::Queue { queue_max, outstanding, busiest: b } => {
+                let of = match outstanding.saturating_sub(u64::from(*queue_max)) {
+                    0 => String::new(),
+                    _ => format!(" of {outstanding}"),
+                };
+                format!(
+                    "the queue of the device, which accepts {queue_max}{of} outstanding I/Os at a time; {}",
+                    busiest(b)
+                )
+            }
             Self::Latency { outstanding, latency_ns, busiest: b } => {
                 let count = (outstanding * 10.0).round() / 10.0;
                 let of = if count < 1.05 { "I/O takes" } else { "I/Os each take" };
@@ -207,7 +219,8 @@ mod tests {
         assert_eq!(words(&idle, Some(1010.0), None, 4), "offered rate (link, 40 %)");
         assert_eq!(words(&idle, Some(2000.0), None, 4), "latency (link, 40 %)");
         assert_eq!(words(&idle, None, Some(3), 4), "queue of the device (link, 40 %)");
-        assert_eq!(words(&idle, None, Some(4), 4), "latency (link, 40 %)");
+        assert_eq!(words(&idle, None, Some(4), 4), "queue of the device (link, 40 %)");
+        assert_eq!(words(&idle, None, Some(5), 4), "latency (link, 40 %)");
         assert_eq!(words(&[], None, None, 1), "latency");
         assert_eq!(words(&[dies], Some(1000.0), None, 4), "dies, 93 %");
         let limits = |base: f64, burst: f64| {
