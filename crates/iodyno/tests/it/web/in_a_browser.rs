@@ -160,7 +160,17 @@ fn ten_thousand_runs_are_filtered_and_sorted_as_one_types() {
     );
     is_sound(&mut tab, &server, "runs-filtered");
 
-    // Sorting, and the address that repeats it.
+    // Sorting, and the address that repeats it. Results are sorted by the first rate that they show, highest first.
+    let at = tab.middle("th[data-sort=iops] button");
+    tab.click(at, 1);
+    let rates = tab.eval(
+        "[...document.querySelectorAll('table.runs td.result')].map((cell) => {
+             const [, number, scale] = cell.innerText.match(/([0-9.]+)\\s*([kMG]?)\\s*IOPS/) ?? [0, 0, ''];
+             return number * { '': 1, k: 1e3, M: 1e6, G: 1e9 }[scale];
+         })",
+    );
+    let rates: Vec<f64> = rates.as_array().unwrap().iter().map(|it| it.as_f64().unwrap()).collect();
+    assert!(rates[0] > 1000.0 && rates.is_sorted_by(|a, b| a >= b), "{rates:?}");
     for (head, key) in [("name", 3), ("targets", 4)] {
         let at = tab.middle(&format!("th[data-sort={head}] button"));
         tab.click(at, 1);
