@@ -100,11 +100,21 @@ impl<T: Copy + Default> InFlight<T> {
 pub(crate) struct Share {
     pub(crate) ops_max: u64,
     pub(crate) bytes_max: u64,
+    /// Whether the limit on bytes includes those of the ramp.
+    pub(crate) ramp_counts: bool,
 }
 
 impl Share {
     /// No limits.
-    pub(crate) const ALL: Self = Self { ops_max: u64::MAX, bytes_max: u64::MAX };
+    pub(crate) const ALL: Self =
+        Self { ops_max: u64::MAX, bytes_max: u64::MAX, ramp_counts: false };
+
+    /// Ends the ramp, in which the worker moved `bytes` bytes.
+    pub(crate) fn end_ramp(&mut self, bytes: u64) {
+        if self.ramp_counts && self.bytes_max < u64::MAX {
+            self.bytes_max = self.bytes_max.saturating_sub(bytes);
+        }
+    }
 
     /// The limit that a worker with `ops` operations and `bytes` bytes has reached; `None` if it has reached neither.
     #[inline]

@@ -247,8 +247,8 @@ pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
     let of_range = cell.part.over_range(number, cell.spec.threads());
     let within = |ops: Option<u64>, bytes: Option<u64>| {
         let ops_max = ops.unwrap_or(u64::MAX);
-        let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX) };
-        let workload::Limits { ramp_ns, time_ns, start_after_ns, .. } = limits;
+        let workload::Limits { ramp_ns, ramp_counts, time_ns, start_after_ns, .. } = limits;
+        let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX), ramp_counts };
         Limits { ramp_ns, time_ns, share, start_after_ns }
     };
     if let Some(passes) = cell.fill_passes {

@@ -345,6 +345,7 @@ impl Conversion<'_> {
         });
         let parts = layout::parts(sections, groups, &spaces, around, &mut self.refused);
         layout::one_flow(sections, groups, &mut self.refused);
+        let exits = self.has_exitall();
         if sections.iter().all(makes_files) {
             let words = "no job of the file issues I/O: `create_only` only makes files";
             let help = "remove `create_only` from the jobs that should issue I/O";
@@ -358,7 +359,7 @@ impl Conversion<'_> {
             let is_last = groups.last().is_some_and(|group| group.jobs.contains(&number));
             let (part, before) = (&parts[number], known[number]);
             let delay_ns = self.delay_ns(number);
-            let place = layout::Surround { part, before, delay_ns, is_last };
+            let place = layout::Surround { part, before, delay_ns, is_last, exits };
             let job = job::job(section, self.files, around, &place);
             let job = job.map_err(|mut why| self.refused.append(&mut why)).ok();
             self.jobs.push(job.map(|mut job| {
@@ -367,6 +368,11 @@ impl Conversion<'_> {
                 job
             }));
         }
+    }
+
+    /// Whether any section has `exitall`, which then applies to all jobs.
+    fn has_exitall(&self) -> bool {
+        self.sections.iter().any(|section| section.flag("exitall"))
     }
 
     /// Start delay of a job with `wait_for`, ns: the end of the awaited job; 0 without `wait_for`. Refuses the job if
@@ -398,7 +404,7 @@ impl Conversion<'_> {
     /// Gives unique names to the jobs that verify the writes of another job. Removes the verifying job if the writing
     /// job may be stopped early or shares a range with other jobs, because the range may then contain other data.
     fn keep_checks(&mut self) {
-        let is_ended = self.sections.iter().any(|section| section.flag("exitall"));
+        let is_ended = self.has_exitall();
         for number in 0..self.jobs.len() {
             let group = self.groups.iter().find(|group| group.jobs.contains(&number));
             let is_shared = group.is_some_and(|group| self.shares_range(number, &group.jobs));

@@ -104,6 +104,8 @@ fn options_mean_what_fio_means() {
         ("rw=write\nbs=64k\nsize=1g\nzonemode=zbd\nzonesize=1m\nsqthread_poll", "block = \"64KiB\"\nactive = \"0B..1GiB\"\nmix = { write = 1 }\n[all]\naddresses = \"sequential\"\n".to_owned()),
         ("rw=randread\nsize=1g\nend_fsync=1\nfilename=x", format!("active = \"0B..1GiB\"\nmix = {{ read = 1 }}\n{uniform}")),
         ("rw=randrw\nsize=1g\nfsync=4\nwrite_barrier=8", format!("active = \"0B..1GiB\"\nmix = {{ read = 50, write = 50 }}\n{uniform}[write]\nflush_every = 4\nflush_again = true\n")),
+        ("rw=randwrite\nsize=1g\nioengine=libaio\niodepth=16\nfsync=8", format!("depth = 16\nactive = \"0B..1GiB\"\nmix = {{ write = 1 }}\n{uniform}[write]\nflush_every = 8\nflush_waits = true\n")),
+        ("rw=randwrite\nsize=1g\nioengine=io_uring\niodepth=16\nfsync=8", format!("depth = 16\nactive = \"0B..1GiB\"\nmix = {{ write = 1 }}\n{uniform}[write]\nflush_every = 8\n")),
         ("rw=randtrim\nbs=1m\nsize=1g", format!("block = \"1MiB\"\nactive = \"0B..1GiB\"\nmix = {{ trim = 1 }}\n{uniform}")),
         ("rw=rw\nsize=1g", "active = \"0B..1GiB\"\nmix = { read = 50, write = 50 }\n[read]\naddresses = \"sequential\"\n[write]\naddresses = \"sequential\"\n".to_owned()),
         ("rw=randread:8\nsize=1g", "active = \"0B..1GiB\"\nmix = { read = 1 }\n[all]\naddresses = { pattern = \"sequential\", run = 8 }\n".to_owned()),
@@ -132,11 +134,12 @@ fn addresses_go_as_in_fio() {
             ),
         ),
         (
-            "rw=read:-8k\nsize=1g",
+            // Laps repeat: the range has as many addresses as a multiple of the stride.
+            "rw=read:-16k\nsize=1g",
             format!(
-                "{gib}{reads}{}",
+                "active = \"0B..1048572KiB\"\n{reads}{}",
                 all(
-                    "{ pattern = \"strided\", stride = \"4KiB\", start = \"4KiB\", backward = true }"
+                    "{ pattern = \"strided\", stride = \"12KiB\", start = \"1048568KiB\", backward = true }"
                 )
             ),
         ),
@@ -148,7 +151,7 @@ fn addresses_go_as_in_fio() {
             ),
         ),
         (
-            "rw=read\nsize=1g\nzonesize=1m\nzonerange=4m\nzoneskip=4m",
+            "rw=read\nsize=1g\nzonemode=strided\nzonesize=1m\nzonerange=4m\nzoneskip=4m",
             format!(
                 "{gib}{reads}{}",
                 all("{ pattern = \"sequential\", run = 256, skip = \"7MiB\" }")
@@ -163,7 +166,7 @@ fn addresses_go_as_in_fio() {
             format!("{gib}{reads}{}", all("{ pattern = \"normal\", deviation = \"12.5%\" }")),
         ),
         (
-            "rw=randread\nsize=1g\nrandom_distribution=zoned_abs:60/256m:40/",
+            "rw=randread\nsize=1g\nrandom_distribution=zoned_abs:60/256m:40/768m",
             format!(
                 "{gib}{reads}{}",
                 all(
@@ -380,11 +383,17 @@ fn jobs_of_a_group_have_times_of_their_own() {
     let second = 1_000_000_000;
     assert_eq!((limits[0].bytes, limits[0].start_after_ns), (Some(1 << 30), 0));
     assert_eq!((limits[1].time_ns, limits[1].start_after_ns), (Some(5 * second), 3 * second));
-    assert_eq!((limits[2].start_after_ns, limits[2].ends_others), (8 * second, true));
+    assert_eq!(limits[2].start_after_ns, 8 * second);
+    // `exitall` in any section applies to all jobs.
+    assert!(read.jobs().all(|job| job.spec.limits().ends_others));
     let passes = |lines: &str| file(&format!("[job]\n{lines}\n")).groups[0][0].spec.limits().passes;
     assert_eq!(passes("filename=/dev/x"), Some(1.0));
     assert_eq!(passes("filename=/dev/x\nnumjobs=2\nloops=3\nsize=50%"), Some(6.0));
     assert_eq!(passes("filename=/dev/x\nio_size=20%"), Some(0.2));
+    // A walk with holes begins again if only a hole extends beyond the end.
+    assert_eq!(passes("filename=/dev/x\nrw=rw:4k"), Some(1.0));
+    assert_eq!(passes("filename=/dev/x\nrw=read:12k\noffset=1m"), Some(0.25));
+    assert_eq!(passes("filename=/dev/x\nrw=rw:12k\noffset=1m"), Some(0.5));
     assert_eq!(passes("rw=write\nfill_device=1"), Some(1.0));
     let steady = spec("size=1g\nss=bw_slope:0.5%\nss_dur=30s\nss_ramp=10").limits().steady;
     let expected = Steady {
@@ -627,6 +636,13 @@ fn jobs_end_as_in_fio() {
     // More files than blocks of any size.
     let many = refusal("[job]\nsize=1m\nbs=64k\nnrfiles=9223372036854775807\n");
     assert!(many.contains("the number of streams"), "{many}");
+    // A ramp counts towards the size, but not towards `number_ios`.
+    let ramp_counts = |lines: &str| {
+        job_of(&format!("[job]\nsize=1g\nramp_time=1\n{lines}\n")).spec.limits().ramp_counts
+    };
+    assert!(ramp_counts("loops=2") && ramp_counts("numjobs=2\nnumber_ios=7"));
+    assert!(!ramp_counts("rw=write\nnumber_ios=100\nfsync=1"));
+    assert!(!ramp_counts("time_based\nruntime=1"));
     // Flushes count as operations here; fio neither paces nor counts them.
     assert_eq!(limits("rw=write\nsize=1g\nnumber_ios=100\nfsync=1").1, Some(100 << 12));
     assert_eq!(limits("rw=randrw\nsize=1g\nnumber_ios=80\nfsync=4").1, Some(80 << 12));
@@ -796,6 +812,29 @@ fn a_search_is_named_with_its_limit() {
     }
 }
 
+/// Notes where fio's passes or flushes differ with the engine.
+#[test]
+fn engines_decide_what_fio_repeats() {
+    let has = |lines: &str, words: &str| {
+        let job = job_of(&format!("[a]\nsize=1g\n{lines}\n"));
+        job.notes.iter().any(|note| note.words.contains(words))
+    };
+    let passes = "fio repeats those of the first pass";
+    let drawn = "rw=randread\nnorandommap\nioengine=libaio\niodepth=4\n";
+    assert!(has(&format!("{drawn}loops=2"), passes));
+    assert!(has(&format!("{drawn}io_size=2g"), passes));
+    for lines in
+        ["", "loops=2\nrandrepeat=0", "loops=2\nioengine=psync", "loops=2\ntime_based\nruntime=1"]
+    {
+        assert!(!has(&format!("{drawn}{lines}"), passes), "{lines}");
+    }
+    assert!(!has("rw=randread\nloops=2\nioengine=libaio", passes), "each block once");
+    let flushes = "issues it several times";
+    assert!(has("rw=write\nfsync=8\nioengine=io_uring\niodepth=4", flushes));
+    assert!(!has("rw=write\nfsync=8\nioengine=libaio\niodepth=4", flushes));
+    assert!(!has("rw=write\nfsync=8", flushes));
+}
+
 /// A synchronous engine has one I/O at a time, whatever `iodepth` says.
 #[test]
 fn a_synchronous_engine_ignores_the_depth() {
@@ -845,6 +884,8 @@ fn refusals() {
         "rw=randread\nrandom_distribution=pareto:1.5",
         "rw=randread\nrandom_distribution=normal:20,30",
         "rw=randread\nrandom_distribution=zoned_abs:80/1g:20/1g",
+        "rw=randread\nrandom_distribution=zoned_abs:60/256m:40/",
+        "rw=randread\nrandom_distribution=zoned:90/10:/20:/70",
         "rw=write:-2k",
         "direct=1\nrw=write:1000",
         "rw=randrw\nblockalign=8k,32k",
@@ -875,6 +916,9 @@ fn refusals() {
         "rw=read\nzonemode=zbd",
         "rw=write\nzonemode=zbd\nzonesize=10k",
         "rw=randread\nzonemode=strided\nzonesize=1m",
+        "rw=read\nzonesize=1m",
+        "rw=read\nzonemode=strided",
+        "rw=read:-2g",
         "rw=read\nzonemode=strided\nzonesize=5k",
         "rw=read\nfilename=/dev/a:/dev/b\nfile_service_type=random",
         "rw=read\nnrfiles=3\nbsrange=4k-64k",
@@ -902,6 +946,7 @@ fn refusals() {
         "[a]\nflow=1\nsize=1g\n[b]\nflow=1\nflow_id=2\nsize=1g\n",
         "[a]\nsize=1g\n[b]\nsize=1g\n[c]\nwait_for=a\nsize=1g\n",
         "[a]\nexitall\nexit_what=all\nsize=1g\n[b]\nsize=1g\nstonewall\n",
+        "[a]\nexit_what=all\nsize=1g\n[b]\nsize=1g\nstonewall\nexitall\n",
         "[job\n",
         "",
         "include loop.inc\n",

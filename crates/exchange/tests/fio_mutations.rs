@@ -51,7 +51,7 @@ static ALLOCATOR: Counting = Counting;
 /// Valid texts that are mutated.
 const SEEDS: &[&str] = &[
     "; jobs\n[global]\nioengine=libaio\nsize=1g\nruntime=10\ntime_based\ndirect=1\niodepth=32\n[a]\nrw=randread\nbs=4k\n[b]\nstonewall\nrw=write:8k\nbs=64k\nnumjobs=4\n",
-    "[a]\nrw=randrw\nrwmixread=70\nbssplit=512/4:4k/60:8k,64k/100\nblockalign=4k\nsize=100m\nrandom_distribution=zoned_abs:60/10m:40/\nrate_iops=100,200\nrate_process=poisson\n",
+    "[a]\nrw=randrw\nrwmixread=70\nbssplit=512/4:4k/60:8k,64k/100\nblockalign=4k\nsize=100m\nrandom_distribution=zoned_abs:60/10m:40/90m\nrate_iops=100,200\nrate_process=poisson\n",
     "[global]\nfilename=/dev/x\noffset=120k\n[w]\nrw=write:112k\nbs=16k\nverify=crc32c\nverify_backlog=4\noffset_increment=1g\nio_size=512m\nsize=10g\nnumjobs=3\nloops=2\n",
     "[a]\nfilename=x\nfilesize=128m\nrw=read:-8k\nruntime=5\n[b]\nwait_for=a\nrw=randread\nthinktime=100us\nthinktime_blocks=8\niodepth_low=4\niodepth=8\nioengine=io_uring\nexitall\n",
     "[s]\nrw=randwrite\npercentage_random=30\nss=iops_slope:0.3%\nss_dur=30s\nss_ramp=5\nruntime=1h\nsize=20%\nstartdelay=3\nflow=2\nkb_base=1000\nbs=4kib\n",

@@ -181,7 +181,14 @@ fn walks_are_those_of_fio() {
         ("--rw=read:20k --bs=16k --size=100k", 0),
         ("--rw=read:20k --bs=48k --size=100k", 0),
         ("--rw=read:8k --bs=4k --size=256k --io_size=40k", 0),
-        // Files are no larger than `filesize`, and begin at `offset`.
+        // Each lap of a backward walk has the same addresses.
+        ("--rw=read:-16k --bs=4k --size=256k --loops=2", 0),
+        ("--filename=f --rw=write:-8k --bs=4k --size=256k --io_size=1m", 0),
+        ("--filename=f --rw=read:-16k --bs=4k --size=256k --offset=256k --loops=3", 0),
+        // Files are no larger than `filesize`, and begin at `offset`, which in percent is of the file.
+        ("--filename=f --rw=read --bs=64k --filesize=4m --offset=25%", 0),
+        ("--filename=f --rw=read --bs=64k --filesize=4m --size=25% --offset=50%", 0),
+        ("--filename=f --rw=read --bs=64k --filesize=4m --size=75% --offset=50%", 0),
         ("--rw=read --bs=64k --filesize=1m --size=4m", 0),
         ("--rw=read --bs=64k --filesize=2m --offset=512k", 0),
         ("--rw=read --bs=64k --filesize=2m --size=1m --offset=512k", 0),
@@ -262,6 +269,8 @@ fn walks_of_a_mix_go_on_by_kind() {
         ("--rw=randrw --percentage_random=50", 0),
         ("--rw=randrw --percentage_random=20 --norandommap", 0),
         ("--rw=rw:4k", 4096),
+        ("--rw=rw:4k --loops=2", 4096),
+        ("--rw=rw:8 --rwmixread=80", 8),
         ("--rw=rw", 0),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -279,6 +288,7 @@ fn walks_of_a_mix_go_on_by_kind() {
             }
             on as f64 / ops.len() as f64
         };
+        assert_eq!(theirs.len(), ours.len(), "{options}");
         let shares = [share(&theirs), share(&ours)];
         assert!((shares[0] - shares[1]).abs() < 0.05, "{options}: {shares:?}");
     }

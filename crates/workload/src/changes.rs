@@ -41,6 +41,10 @@ impl Spec {
                 n => format!("fsync every {n}"),
             });
         }
+        if self.flush_waits != named.flush_waits && self.flush_every > 0 {
+            let words = if self.flush_waits { "workers wait" } else { "workers do not wait" };
+            all.push(format!("{words} for fsync"));
+        }
         if self.flush_bursts != named.flush_bursts && self.flush_every == named.flush_every {
             all.push(match self.flush_bursts {
                 None => "no bursts of fsync".to_owned(),

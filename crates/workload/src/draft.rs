@@ -56,6 +56,7 @@ setters! {
     "write.flush_every" flush_every(u64) => flush_every by saturated in Write;
     "write.flush_at_end" flush_at_end(u64) => flush_at_end by saturated in Write;
     "write.flush_again" flush_again(bool) => flush_again in Write;
+    "write.flush_waits" flush_waits(bool) => flush_waits in Write;
     "write.read_back" read_back(u64) => read_back by saturated in Write;
     "arrivals.kind" arrivals(ArrivalKind) => arrivals;
     "arrivals.think_time" open_pause(u64) => batches.pause_ns;

@@ -332,13 +332,14 @@ const READ: [Row; 2] = [
     addresses!("read.addresses", Scope::Read),
 ];
 
-const WRITE: [Row; 7] = [
+const WRITE: [Row; 8] = [
     block!("write.block", tables[Scope::Write as usize].block),
     addresses!("write.addresses", Scope::Write),
     key!("write.fua", ValueType::Percent, fua),
     key!("write.flush_every", COUNT, flush_every),
     key!("write.flush_at_end", COUNT, flush_at_end).sparse(),
     key!("write.flush_again", ValueType::Flag, flush_again).sparse(),
+    key!("write.flush_waits", ValueType::Flag, flush_waits).sparse(),
     key!("write.read_back", COUNT, read_back).sparse(),
 ];
 
@@ -473,12 +474,13 @@ const CONTENT: [Row; 3] = [
     content_share!("content.dedupable", dedupable),
 ];
 
-const LIMITS: [Row; 8] = [
+const LIMITS: [Row; 9] = [
     key!("limits.time", TIME, limits.time_ns).such_as("\"10s\""),
     key!("limits.ops", COUNT, limits.ops),
     key!("limits.bytes", ValueType::Bytes, limits.bytes),
     key!("limits.ramp", TIME, limits.ramp_ns).such_as("\"1s\"").always(),
     key!("limits.passes", NUMBER, limits.passes).such_as("1"),
+    key!("limits.ramp_counts", ValueType::Flag, limits.ramp_counts).sparse(),
     key!("limits.start_after", TIME, limits.start_after_ns).such_as("\"5s\"").sparse(),
     key!("limits.ends_others", ValueType::Flag, limits.ends_others).sparse(),
     table!("limits.steady", STEADY, limits.steady = Steady::DEFAULT),

@@ -87,7 +87,8 @@ impl Spec {
         }
         if self.mix[OpKind::Write.index()] == 0.0 {
             self.fua = Percent::ZERO;
-            (self.flush_every, self.flush_again, self.flush_at_end) = (0, false, 0);
+            (self.flush_every, self.flush_at_end) = (0, 0);
+            (self.flush_again, self.flush_waits) = (false, false);
             self.read_back = 0;
             self.new_file = NewFile::Written;
             self.flush_bursts = None;
@@ -117,6 +118,7 @@ impl Spec {
     pub fn with_flush_every(mut self, writes: u32) -> Result<Self, String> {
         self.flush_every = writes;
         self.flush_again &= writes > 0;
+        self.flush_waits &= writes > 0;
         self.flush_bursts = None;
         self.checked_with_writes("a flush after writes")
     }

@@ -15,6 +15,7 @@
 use crate::arrivals::Arrivals;
 use crate::spec::{ArrivalKind, Spec};
 use crate::worker_index::WorkerIndex;
+use iodyno_units::OpKind;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +53,9 @@ pub(crate) struct Pacing {
     start_ns: u64,
     pause: Option<Box<Pause>>,
     flow: Option<Box<Proportion>>,
+    /// Whether the worker issues nothing while its flush is in flight.
+    waits_for_flush: bool,
+    is_flushing: bool,
 }
 
 /// Pauses that a worker makes between batches of operations, when none is in flight.
@@ -183,6 +187,10 @@ impl Pacing {
         {
             pacing.mode = Mode::Refill { low, depth: slots, in_flight: 0, fills: true };
         }
+        pacing.waits_for_flush = spec.flush_waits();
+        if let (Mode::Closed, true) = (&pacing.mode, pacing.waits_for_flush) {
+            pacing.mode = Mode::Gated;
+        }
         pacing
     }
 
@@ -229,17 +237,22 @@ impl Pacing {
             (_, true) => Mode::Gated,
         };
         let is_gated = matches!(mode, Mode::Gated);
-        let mut pacing = Self { mode, start_ns: 0, pause: None, flow: None };
+        let mut pacing = Self::in_mode(mode);
         if is_gated {
             pacing.pauses(think_ns, depth);
         }
         pacing
     }
 
+    fn in_mode(mode: Mode) -> Self {
+        let (waits_for_flush, is_flushing) = (false, false);
+        Self { mode, start_ns: 0, pause: None, flow: None, waits_for_flush, is_flushing }
+    }
+
     /// Creates the pacing of an open loop, whose operations are due at the times of `arrivals`.
     pub(crate) fn open(mut arrivals: Arrivals) -> Self {
         let next_ns = arrivals.next_ns();
-        Self { mode: Mode::Open { arrivals, next_ns }, start_ns: 0, pause: None, flow: None }
+        Self::in_mode(Mode::Open { arrivals, next_ns })
     }
 
     /// Sets the start of the cell, ns. Due times are relative to it.
@@ -271,9 +284,13 @@ impl Pacing {
     pub(crate) fn close(&mut self, slots: u32, count: u32) {
         self.mode = Mode::Closing { slots, left: count };
         (self.pause, self.flow) = (None, None);
+        (self.waits_for_flush, self.is_flushing) = (false, false);
     }
 
     fn timed_step(&mut self, now_ns: u64, free: usize) -> Step {
+        if self.is_flushing {
+            return Step::WaitCompletion;
+        }
         if let Some(step) = self.pause.as_mut().and_then(|pause| pause.step(now_ns)) {
             return step;
         }
@@ -331,12 +348,22 @@ impl Pacing {
         }
     }
 
+    /// Notes that the latest step issued an operation of this kind.
+    #[inline]
+    pub(crate) fn issued(&mut self, kind: OpKind) {
+        if self.waits_for_flush && kind == OpKind::Flush {
+            self.is_flushing = true;
+        }
+    }
+
     /// Notes that an operation completed at `now_ns`. Think times and pauses count from then.
     #[inline]
-    pub(crate) fn completed(&mut self, now_ns: u64) {
+    pub(crate) fn completed(&mut self, kind: OpKind, now_ns: u64) {
         if let Mode::Closed = self.mode {
             return;
         }
+        // At most one flush is in flight if the worker waits for it.
+        self.is_flushing &= kind != OpKind::Flush;
         if let Some(pause) = &mut self.pause {
             pause.in_flight -= 1;
             pause.begin(now_ns);
@@ -394,7 +421,7 @@ mod tests {
             }
             while flying.front().is_some_and(|&f| f <= now) {
                 flying.pop_front();
-                pacing.completed(now);
+                pacing.completed(OpKind::Read, now);
                 done += 1;
             }
         }
@@ -434,11 +461,11 @@ mod tests {
         for pacing in [&mut own, &mut drained] {
             assert_eq!(pacing.step(0, 2), Step::Issue(None));
             assert_eq!(pacing.step(0, 1), Step::Issue(None));
-            pacing.completed(10);
+            pacing.completed(OpKind::Read, 10);
         }
         assert_eq!(own.step(60, 1), Step::Issue(None));
         assert_eq!(drained.step(60, 1), Step::WaitCompletion);
-        drained.completed(1000);
+        drained.completed(OpKind::Read, 1000);
         assert_eq!(drained.step(1001, 2), Step::WaitUntil(1050));
     }
 
@@ -457,10 +484,38 @@ mod tests {
                 in_flight += 1;
             }
             issued.push(in_flight - before);
-            pacing.completed(0);
+            pacing.completed(OpKind::Read, 0);
             in_flight -= 1;
         }
         assert_eq!(issued, [4, 0, 0, 3, 0, 0, 3, 0, 0]);
+    }
+
+    /// While a flush is in flight, nothing is issued, in a closed loop and in an open one. Other completions change
+    /// nothing.
+    #[test]
+    fn a_worker_waits_for_its_flush() {
+        for arrivals in
+            ["kind = \"closed\"", "kind = \"open\", rate = \"1M/s\", process = \"constant\""]
+        {
+            let of = |waits: bool| {
+                let spec = Spec::from_toml(&format!(
+                    "schema = 1\ndepth = 4\nmix = {{ write = 1 }}\narrivals = {{ {arrivals} }}\n\
+                     write = {{ flush_every = 8, flush_waits = {waits} }}"
+                ));
+                Pacing::new(&spec.unwrap(), 1, WorkerIndex::ALONE, 4)
+            };
+            for waits in [true, false] {
+                let mut pacing = of(waits);
+                for kind in [OpKind::Write, OpKind::Flush] {
+                    assert!(matches!(pacing.step(10_000, 4), Step::Issue(_)));
+                    pacing.issued(kind);
+                }
+                pacing.completed(OpKind::Write, 10_000);
+                assert_eq!(pacing.step(10_000, 3) == Step::WaitCompletion, waits);
+                pacing.completed(OpKind::Flush, 10_000);
+                assert!(matches!(pacing.step(10_000, 4), Step::Issue(_)));
+            }
+        }
     }
 
     /// Workers with weights issue operations in proportion to the weights, however fast each one could be.

@@ -96,9 +96,12 @@ fn check_mix(spec: &Spec, faults: &mut Faults) {
         let message = "`flush_at_end` must be a whole number from 0 to 10^6";
         faults.add("write.flush_at_end", message, "");
     }
-    if spec.flush_again && spec.flush_every == 0 {
-        let message = "`flush_again` has no effect without `flush_every`";
-        faults.add("write.flush_again", message, "give `flush_every` too, or remove `flush_again`");
+    for (name, is_set) in [("flush_again", spec.flush_again), ("flush_waits", spec.flush_waits)] {
+        if is_set && spec.flush_every == 0 {
+            let message = format!("`{name}` has no effect without `flush_every`");
+            let help = format!("give `flush_every` too, or remove `{name}`");
+            faults.add(format!("write.{name}"), message, &help);
+        }
     }
     let reads = spec.mix[OpKind::Read.index()] > 0.0 || spec.read_back > 0;
     if spec.new_file != NewFile::Written && reads {

@@ -191,7 +191,9 @@ impl Source for WorkloadSource {
     fn next(&mut self, now_ns: u64, free: usize) -> Next<()> {
         match self.pacing.step(now_ns, free) {
             Step::Issue(due_ns) => {
-                Next::Issue(Issue { op: self.stream.next_op(), due_ns, token: () })
+                let op = self.stream.next_op();
+                self.pacing.issued(op.kind);
+                Next::Issue(Issue { op, due_ns, token: () })
             }
             Step::WaitUntil(due_ns) => Next::WaitUntil(due_ns),
             Step::WaitCompletion => Next::WaitCompletion,
@@ -204,7 +206,9 @@ impl Source for WorkloadSource {
         if self.reads_back && !self.stream.forgets(op) {
             return None;
         }
-        Some(self.stream.next_op())
+        let op = self.stream.next_op();
+        self.pacing.issued(op.kind);
+        Some(op)
     }
 
     fn bytes_beyond_share(&self) -> u64 {
@@ -213,7 +217,7 @@ impl Source for WorkloadSource {
 
     #[inline]
     fn completed(&mut self, op: &Op, (): (), _outcome: Outcome, now_ns: u64) {
-        self.pacing.completed(now_ns);
+        self.pacing.completed(op.kind, now_ns);
         self.stream.completed(op.kind);
     }
 

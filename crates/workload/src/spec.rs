@@ -286,6 +286,7 @@ pub struct Spec {
     pub(crate) fua: Percent,
     pub(crate) flush_every: u32,
     pub(crate) flush_again: bool,
+    pub(crate) flush_waits: bool,
     pub(crate) flush_at_end: u32,
     pub(crate) read_back: u32,
     pub(crate) new_file: NewFile,
@@ -321,6 +322,7 @@ impl Spec {
             fua: Percent::ZERO,
             flush_every: 0,
             flush_again: false,
+            flush_waits: false,
             flush_at_end: 0,
             read_back: 0,
             new_file: NewFile::Written,
@@ -498,6 +500,11 @@ impl Spec {
     /// until the next write.
     pub fn flush_again(&self) -> bool {
         self.flush_again
+    }
+
+    /// Whether a worker issues nothing while its flush is in flight. Its earlier operations go on.
+    pub fn flush_waits(&self) -> bool {
+        self.flush_waits
     }
 
     /// Number of flushes that each worker issues, one after the other, after its last operation. The measured

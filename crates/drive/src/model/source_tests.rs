@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-const ENDLESS: Share = Share { ops_max: u64::MAX, bytes_max: u64::MAX };
+const ENDLESS: Share = Share::ALL;
 
 /// The operations in order, each with its issue and completion time, ns.
 type Log = Arc<Mutex<Vec<(Op, u64, u64)>>>;

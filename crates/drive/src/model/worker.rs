@@ -228,6 +228,7 @@ impl<S: Source> Worker<S> {
     pub(super) fn begin_window(&mut self) {
         let start_ns = self.window_start_ns;
         self.measured = true;
+        self.share.end_ramp(self.moved_bytes);
         let before = |s: &Slot<S::Token>| i128::from(start_ns.saturating_sub(s.submitted_ns));
         self.carried_in_ns = self.in_flight.iter().map(before).sum();
         let from = |s: &Slot<S::Token>| i128::from(s.submitted_ns.max(start_ns));

@@ -90,7 +90,7 @@ fn batches(service_ns: u64, submit_batch: Option<u32>) -> Vec<usize> {
     let control = Arc::new(Control::new(Arc::new(AtomicBool::new(false)), 0, 0));
     control.start(clock.now_ns());
     let (sender, _intervals) = channel();
-    let share = Share { ops_max: u64::MAX, bytes_max: u64::MAX };
+    let share = Share::ALL;
     let worker = Worker {
         control,
         limits: Limits { ramp_ns: 0, time_ns: None, share, start_after_ns: 0 },

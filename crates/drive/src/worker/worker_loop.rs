@@ -164,6 +164,7 @@ impl<S: Source> WorkerLoop<S> {
     #[cold]
     fn begin_window(&mut self, w: &mut Worker<S>) {
         w.recorder.start_window(self.window_start_ns);
+        w.limits.share.end_ramp(self.moved_bytes);
         self.area = 0;
         self.area_until_ns = self.window_start_ns;
         self.integrate(self.in_flight.len(), self.now_ns);

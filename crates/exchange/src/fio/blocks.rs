@@ -101,8 +101,8 @@ impl Reading<'_> {
                     false,
                 )
             }
-            (Walk::Backward(stride, start), _) => {
-                let (stride_bytes, start_bytes) = (*stride, *start);
+            (Walk::Backward(back), _) => {
+                let (stride_bytes, start_bytes) = (back.stride, back.start);
                 (Pattern::Strided { stride_bytes, start_bytes, backward: true }, true)
             }
             (Walk::Runs(run), None) => {
@@ -129,6 +129,21 @@ impl Reading<'_> {
                 }
                 (self.distributed(value, opt, region).unwrap_or(SEQUENTIAL), true)
             }
+        }
+    }
+
+    /// Notes that passes of random draws differ, on an engine with a queue. fio then seeds each pass alike.
+    pub(super) fn remark_on_passes(&mut self, plan: &Plan, addresses: &[Pattern]) {
+        let is_drawn =
+            |of: &Pattern| *of != SEQUENTIAL && *of != Pattern::Uniform { once_per_pass: true };
+        let is_seeded = self.opt("randrepeat").is_none() || self.flag("randrepeat");
+        if plan.walk.is_random()
+            && is_seeded
+            && addresses.iter().any(is_drawn)
+            && self.has_passes(&plan.region)
+            && let Some(opt) = self.opt("loops").or(self.opt("io_size"))
+        {
+            self.note(opt, "each pass draws other random addresses; with this engine fio repeats those of the first pass, unless randrepeat=0");
         }
     }
 
@@ -382,57 +397,50 @@ fn dedup_from<T: PartialEq>(all: &mut Vec<T>, from: usize) {
 }
 
 /// Converts fio's zones `OPERATIONS/RANGE:…`, in percent, to hot spots. If `whole_bytes` is given, ranges are
-/// in bytes of this total. Zones without a number divide the rest equally. Space outside all zones is never
-/// used.
+/// in bytes of this total. As in fio, each zone has a share of the operations, and a range in bytes has no default;
+/// zones without a percentage of the range divide the rest equally. Space outside all zones is never used.
 fn zones(text: &str, whole_bytes: Option<u64>, kb_base: u32) -> Result<Pattern, String> {
     let wrong = |part: &str| {
         format!(
             "`{part}` is not a zone: give a percentage of the operations and the size of the range"
         )
     };
-    let mut parts: Vec<(Option<f64>, Option<f64>)> = Vec::new();
+    let mut parts: Vec<(f64, Option<f64>)> = Vec::new();
     for part in text.split(':') {
         if parts.len() == MAX_ZONES {
             return Err(format!("there are more than {MAX_ZONES} zones"));
         }
         let (of_operations, of_range) = part.split_once('/').unwrap_or((part, ""));
-        let percent = |text: &str| match text.trim() {
-            "" => Ok(None),
-            text => text.parse::<u8>().map(|n| Some(f64::from(n))).map_err(|_| wrong(part)),
-        };
+        let percent =
+            |text: &str| text.trim().parse::<u8>().map(f64::from).map_err(|_| wrong(part));
         let range = match (whole_bytes, of_range.trim()) {
-            (None, text) => percent(text)?,
-            (Some(_), "") => None,
+            (None, "" | "0") => None,
+            (None, text) => Some(percent(text)?),
             (Some(whole), text) => {
-                Some(count(text, kb_base).map_err(|_| wrong(part))? as f64 / whole as f64 * 100.0)
+                let bytes = count(text, kb_base).ok().filter(|bytes| *bytes > 0);
+                Some(bytes.ok_or_else(|| wrong(part))? as f64 / whole as f64 * 100.0)
             }
         };
         parts.push((percent(of_operations)?, range));
     }
-    let rest = |given: Vec<Option<f64>>, what: &str| {
-        let sum: f64 = given.iter().flatten().sum();
-        let open = given.iter().filter(|share| share.is_none()).count();
-        if sum > 100.0 + 1e-9 {
-            return Err(format!(
-                "the zones' shares of the {what} add up to {sum} %, more than 100 %"
-            ));
-        }
-        Ok(((100.0 - sum).max(0.0), (100.0 - sum).max(0.0) / open.max(1) as f64, open))
-    };
-    let (missing, share, open) =
-        rest(parts.iter().map(|(share, _)| *share).collect(), "operations")?;
-    if open == 0 && missing > 0.0 {
+    let operations: f64 = parts.iter().map(|(share, _)| share).sum();
+    if (operations - 100.0).abs() > 1e-9 {
         return Err(format!(
-            "the zones' shares of the operations add up to {} %, not 100 %",
-            100.0 - missing
+            "the zones' shares of the operations add up to {operations} %, not 100 %"
         ));
     }
-    let (unused, range, open) = rest(parts.iter().map(|(_, range)| *range).collect(), "range")?;
+    let given: f64 = parts.iter().filter_map(|(_, range)| *range).sum();
+    if given > 100.0 + 1e-9 {
+        return Err(format!("the zones' shares of the range add up to {given} %, more than 100 %"));
+    }
+    let open = parts.iter().filter(|(_, range)| range.is_none()).count();
+    let unused = (100.0 - given).max(0.0);
+    let range = unused / open.max(1) as f64;
     // Ranges in parts of 10⁹, as workloads store them; they must add up to the whole.
     let ppb = |percent: f64| (percent * 1e7).round() as u64;
     let mut spots: Vec<(f64, u64)> = parts
         .iter()
-        .map(|(own, size)| (own.unwrap_or(share), ppb(size.unwrap_or(range))))
+        .map(|(share, size)| (*share, ppb(size.unwrap_or(range))))
         .filter(|(_, size)| *size > 0)
         .collect();
     if open == 0 && unused > 1e-6 {

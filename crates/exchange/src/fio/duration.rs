@@ -2,7 +2,7 @@
 
 use super::layout::Surround;
 use super::lines::Opt;
-use super::mix::{Extent, Issued, Mix, Plan, Walk};
+use super::mix::{Extent, Issued, Mix, Plan, Region, Walk};
 use super::number::count;
 use super::reading::Reading;
 use crate::shared::SECOND_NS;
@@ -224,8 +224,8 @@ impl<'a> Reading<'a> {
         limits.time_ns = self.time("runtime", SECOND_NS).filter(|ns| *ns > 0);
         let delay_ns = self.time("startdelay", SECOND_NS).unwrap_or(0);
         limits.start_after_ns = delay_ns.saturating_add(place.delay_ns);
-        limits.ends_others = self.flag("exitall");
-        if limits.ends_others {
+        limits.ends_others = place.exits;
+        if place.exits {
             self.check_exit(place.is_last);
         }
         let counted = self.counted(limits.time_ns.is_some(), plan);
@@ -244,6 +244,8 @@ impl<'a> Reading<'a> {
         let counted_bytes =
             if let Some(Counted::Bytes(bytes)) = counted { bytes } else { u64::MAX };
         self.limits_of_size(plan, counted_bytes, &mut limits);
+        // fio counts the ramp towards `size`, but not towards `number_ios`.
+        limits.ramp_counts = limits.ramp_ns > 0 && limits.bytes.unwrap_or(0) < counted_bytes;
         limits
     }
 
@@ -293,6 +295,17 @@ impl<'a> Reading<'a> {
         self.count("loops").unwrap_or(1).max(1)
     }
 
+    /// Whether the job passes over its files more than once, by `loops` or `io_size`. False if its time ends it.
+    pub(super) fn has_passes(&mut self, region: &Region) -> bool {
+        let is_by_time = self.flag("time_based") && self.flag("runtime");
+        let loops = self.loops();
+        let is_repeated = match (self.extent_of("io_size"), region.each_bytes) {
+            (Some(Extent::Bytes(moved)), Some(size)) => moved.saturating_mul(loops) > size,
+            _ => loops > 1,
+        };
+        is_repeated && !is_by_time
+    }
+
     /// Sets the limits that follow from `size`, `io_size` and `loops`.
     fn limits_of_size(&mut self, plan: &Plan, counted_bytes: u64, limits: &mut Limits) {
         let Plan { mix, walk, region } = plan;
@@ -335,10 +348,7 @@ impl<'a> Reading<'a> {
         }
         let share = match (moved, walk) {
             (Some(Extent::Percent(percent)), _) => percent as f64 / 100.0,
-            // In a range of unknown length, a walk with holes covers a share of the blocks.
-            (None, Walk::Holes(block, hole)) => {
-                *block as f64 / block.saturating_add(*hole).max(1) as f64
-            }
+            (None, Walk::Holes(block, hole)) => self.share_with_holes(*block, *hole, mix),
             _ => 1.0,
         };
         let clones = if region.is_shared { threads } else { 1 };
@@ -358,16 +368,14 @@ impl<'a> Reading<'a> {
             return (moved, size);
         };
         let mut pass = self.pass_of_holes(size, *block, *hole);
-        if let [first, others @ ..] = plan.mix.0.as_slice()
-            && !others.is_empty()
-        {
-            // The more frequent kind reaches the end first and ends the job.
-            let most = others.iter().fold(first.share, |most, issued| most.max(issued.share));
-            pass = (pass as f64 / (most / plan.mix.whole())) as u64;
+        let whole = size.checked_next_multiple_of((*block).max(1)).unwrap_or(size);
+        if plan.mix.0.len() > 1 && pass < whole {
+            // The more frequent kind reaches the end of the file first and ends the job, unless `size` ends it earlier.
+            pass = ((pass as f64 / plan.mix.largest_share()) as u64).min(whole);
             if let Some(opt) = self.opt("rw") {
                 self.note(
                     opt,
-                    "the job ends as soon as either its reads or its writes reach the end of the file, which depends on the random mix",
+                    "the job ends after `size` bytes, or as soon as its reads or its writes reach the end of the file, which depends on the random mix",
                 );
             }
         }
@@ -377,6 +385,16 @@ impl<'a> Reading<'a> {
             moved => moved,
         };
         (moved, Some(pass))
+    }
+
+    /// Bytes that a walk with holes moves in a range of unknown size, as a fraction of that size. fio begins again at
+    /// the start if only a hole extends beyond the end, as in a size that is a power of two.
+    fn share_with_holes(&mut self, block: u64, hole: u64, mix: &Mix) -> f64 {
+        let step = block.saturating_add(hole).max(1);
+        if step.is_power_of_two() && self.offset() == Extent::Bytes(0) {
+            return 1.0;
+        }
+        (block as f64 / step as f64 / mix.largest_share()).min(1.0)
     }
 
     /// Converts the option `ss` to a steady state that ends the job; None without it, or if it is refused.

@@ -3,7 +3,7 @@
 
 use super::layout::{self, Part};
 use super::lines::Opt;
-use super::mix::{Blocks, Extent, Plan, Region, Walk, smallest};
+use super::mix::{Backward, Blocks, Extent, Plan, Region, Walk, common_align, smallest};
 use super::number::count;
 use super::reading::Reading;
 use super::{Note, Refusal};
@@ -46,22 +46,34 @@ impl<'a> Reading<'a> {
         self.count(name).map(Extent::Bytes)
     }
 
-    /// Reads the option `offset`. A percentage is converted to bytes if an earlier job defines the size of the
-    /// file.
+    /// Reads the option `offset`. A percentage is converted to bytes if an earlier job or `filesize` defines the size
+    /// of the file.
     pub(super) fn offset(&mut self) -> Extent {
         let offset = self.extent_of("offset").unwrap_or(Extent::Bytes(0));
-        let (Extent::Percent(percent @ 1..), Some(file)) = (offset, self.file_bytes) else {
-            return offset;
-        };
+        let Extent::Percent(percent @ 1..) = offset else { return offset };
+        let Some(file) = self.file_bytes.or_else(|| self.fixed_file_size()) else { return offset };
         let least = smallest(&self.blocks());
         let align = self.count("offset_align").filter(|align| *align > 0).unwrap_or(least);
         let bytes = (u128::from(file) * u128::from(percent) / 100) as u64;
         Extent::Bytes(bytes.checked_next_multiple_of(align.max(1)).unwrap_or(bytes))
     }
 
+    /// Size of each of the job's files according to `filesize`, bytes; None if it is missing, 0 or a range.
+    fn fixed_file_size(&mut self) -> Option<u64> {
+        // A device has a size of its own.
+        let is_file = !layout::is_device(self.section);
+        let ([least, most], _) = self.file_size_range().filter(|_| is_file)?;
+        Some(least).filter(|bytes| *bytes > 0 && *bytes == most)
+    }
+
     /// Limits `size` to the end of the job's files. Their total size is `filesize`; if that is None, an earlier job may
-    /// define it.
-    fn within_file(&mut self, size: Option<Extent>, filesize: Option<u64>) -> Option<Extent> {
+    /// define it. Each of the `files` begins at `offset`.
+    fn within_file(
+        &mut self,
+        size: Option<Extent>,
+        filesize: Option<u64>,
+        files: u64,
+    ) -> Option<Extent> {
         if matches!((size, filesize), (Some(Extent::Bytes(_)), None)) {
             // fio extends the file if necessary.
             return size;
@@ -70,7 +82,8 @@ impl<'a> Reading<'a> {
         else {
             return size;
         };
-        let left = file.saturating_sub(offset);
+        let skipped = if filesize.is_some() { offset.saturating_mul(files) } else { offset };
+        let left = file.saturating_sub(skipped);
         if left == 0 {
             if let Some(opt) = self.opt("offset") {
                 let words = format!("`offset` is beyond the end of the file, {}", size_text(file));
@@ -115,7 +128,7 @@ impl<'a> Reading<'a> {
         let size = self.extent_of("size").filter(|size| *size != Extent::Bytes(0));
         // `fill_device` has no effect on a job with a size, in fio too.
         let whole = self.flag("fill_device") && size.is_none();
-        let size = self.within_file(size, filesize);
+        let size = self.within_file(size, filesize, nrfiles);
         let size = if whole { None } else { size };
         let size = match (size, blocks) {
             // The rest of a file after its last whole block is not used.
@@ -219,27 +232,47 @@ impl<'a> Reading<'a> {
             Part::Whole => Some(self.active(0, clones.parts, size)),
             Part::From(bytes) => Some(self.active(*bytes, clones.parts, size)),
         };
-        let Some(active) = active else { return };
-        if let (Extent::Percent(1..), Some(opt)) = (self.offset(), self.opt("offset")) {
-            if self.flag("offset_align") {
-                let help = "give offset in bytes, or remove offset_align";
-                let words = "`offset_align` can't be honoured: the size of the target is not known yet, so iodyno always rounds a percentage up to a whole block";
-                self.refuse(opt, words, help);
-            }
-            self.note(opt, "a percentage of the target; fio uses the size that the file has before the job, which is 0 if the file does not exist yet");
+        let Some(mut active) = active else { return };
+        if let (Walk::Backward(Backward { lap: Some((from, bytes)), .. }), Edge::Bytes(start)) =
+            (&plan.walk, active.start)
+        {
+            let start = start.saturating_add(*from);
+            let end = start.saturating_add(*bytes);
+            active = ActiveRange::between(Edge::Bytes(start), Edge::Bytes(end));
         }
+        self.remark_on_offset();
         workload.active(active);
         workload.worker_step(clones.worker_step);
         let mut steps = vec![clones.worker_step.unwrap_or(0)];
         match plan.walk {
             Walk::Skips(_, skip) | Walk::Holes(_, skip) => steps.push(skip),
-            Walk::Backward(stride, start) => steps.extend([stride, start]),
+            Walk::Backward(back) => steps.extend([back.stride, back.start]),
             _ => {}
         }
         if let Edge::Bytes(start) = active.start {
             steps.push(start);
         }
         self.aligns(plan, &steps, workload);
+    }
+
+    /// Notes which size a percentage in `offset` refers to. Refuses `offset_align` if that size is unknown.
+    fn remark_on_offset(&mut self) {
+        let (Some(Extent::Percent(1..)), Some(opt)) =
+            (self.extent_of("offset"), self.opt("offset"))
+        else {
+            return;
+        };
+        let of = match self.offset() {
+            Extent::Bytes(_) if self.file_bytes.is_some() => return,
+            Extent::Bytes(_) => "`filesize`",
+            Extent::Percent(_) => "the target",
+        };
+        if of == "the target" && self.flag("offset_align") {
+            let help = "give offset in bytes, or remove offset_align";
+            let words = "`offset_align` can't be honoured: the size of the target is not known yet, so iodyno always rounds a percentage up to a whole block";
+            self.refuse(opt, words, help);
+        }
+        self.note(opt, format_args!("a percentage of {of}; fio uses the size that the file has before the job, which is 0 if the file does not exist yet"));
     }
 
     fn parts_of_clones(&mut self, plan: &Plan, is_alone: bool) -> Clones {
@@ -393,10 +426,7 @@ impl<'a> Reading<'a> {
     /// Sets explicit alignments if the default, the alignment of the block sizes, is too coarse or too fine.
     fn aligns(&mut self, plan: &Plan, steps: &[u64], workload: &mut Draft) {
         let natural = plan.mix.natural_align();
-        let mut align = steps.iter().fold(natural, |align, step| match step {
-            0 => align,
-            step => align.min(1 << step.trailing_zeros().min(30)),
-        });
+        let mut align = common_align(natural, steps);
         if let Some((own, opt)) = self.own_align(plan) {
             if !own.is_power_of_two() {
                 let words = "an alignment must be a power of two";

@@ -3,7 +3,7 @@
 use super::duration::Queue;
 use super::layout::{self, Surround, is_device};
 use super::lines::{Opt, Section};
-use super::mix::{Extent, Mix, Plan, Walk};
+use super::mix::{Mix, Plan, Walk};
 use super::reading::Reading;
 use super::{Job, Note, Refusal, Surroundings};
 use crate::shared::{DURABLE, name};
@@ -125,11 +125,15 @@ impl Reading<'_> {
         self.arrivals(&mut mix, threads, queue, &mut workload);
         mix.0.retain(|issued| issued.share > 0.0);
         let region = self.region(threads, &blocks);
+        let walk = self.with_laps(walk, &mix, &region, place.part);
         let plan = Plan { mix, walk, region };
         let (addresses, is_alone) = self.addresses(&plan);
+        if queues {
+            self.remark_on_passes(&plan, &addresses);
+        }
         self.extent(&plan, place.part, is_alone, &mut workload);
         workload.limits(self.limits(&plan, place));
-        self.durable(&plan, &mut workload);
+        self.durable(&plan, queue, &mut workload);
         if let Some(content) = self.content(&plan.mix) {
             workload.content(content);
         }
@@ -322,7 +326,7 @@ impl Reading<'_> {
     }
 
     /// Sets the keys in `[write]` for flushes, FUA and reading back.
-    fn durable(&mut self, plan: &Plan, workload: &mut Draft) {
+    fn durable(&mut self, plan: &Plan, queue: Queue, workload: &mut Draft) {
         let writes = plan.mix.has(OpKind::Write);
         let (fsync, fdatasync) = (self.count("fsync"), self.count("fdatasync"));
         let (fsync, fdatasync) = (fsync.unwrap_or(0), fdatasync.unwrap_or(0));
@@ -334,14 +338,9 @@ impl Reading<'_> {
         }
         if fsync.max(fdatasync) > 0 && writes {
             workload.flush_every(fsync.max(fdatasync));
-            if let Some(opt) = self.opt("fsync").or(self.opt("fdatasync"))
-                && plan.mix.0.len() > 1
-            {
-                workload.flush_again(true);
-                self.note(
-                    opt,
-                    "after a flush, each read is followed by another flush, until the next write, as in fio 3.33",
-                );
+            let opt = self.opt("fsync").filter(|_| fsync > 0).or(self.opt("fdatasync"));
+            if let Some(opt) = opt {
+                self.flushes(opt, plan, queue, workload);
             }
         }
         let at_end = ["end_fsync", "fsync_on_close"].into_iter().find(|name| self.flag(name));
@@ -368,6 +367,26 @@ impl Reading<'_> {
         }
     }
 
+    /// Sets how the flushes of `fsync` or `fdatasync` and other operations follow each other.
+    fn flushes(&mut self, opt: &Opt, plan: &Plan, queue: Queue, workload: &mut Draft) {
+        if plan.mix.0.len() > 1 {
+            workload.flush_again(true);
+            self.note(
+                opt,
+                "after a flush, each read is followed by another flush, until the next write, as in fio 3.33",
+            );
+        }
+        if self.section.value("ioengine") == Some("libaio") {
+            self.note(opt, "a worker issues nothing while its flush is in flight, as in fio");
+            workload.flush_waits(true);
+        } else if queue.depth > 1 {
+            self.note(
+                opt,
+                "a flush is issued once, and other operations go on; with this engine fio 3.33 issues it several times while it fills the queue",
+            );
+        }
+    }
+
     /// Sets `[flush]`. fio flushes each file at the end of every pass, not only of the last one, and twice if it
     /// also closes the file.
     fn flushes_of_passes(&mut self, plan: &Plan, workload: &mut Draft) {
@@ -377,16 +396,10 @@ impl Reading<'_> {
         else {
             return;
         };
-        let is_by_time = self.flag("time_based") && self.flag("runtime");
-        let loops = self.loops();
-        let size = region.each_bytes;
-        let is_repeated = match (self.extent_of("io_size"), size) {
-            (Some(Extent::Bytes(moved)), Some(size)) => moved.saturating_mul(loops) > size,
-            _ => loops > 1,
-        };
-        if !mix.has(OpKind::Write) || is_by_time || !is_repeated {
+        if !mix.has(OpKind::Write) || !self.has_passes(region) {
             return;
         }
+        let size = region.each_bytes;
         let is_plain = self.flushes_per_op(mix) == 0.0
             && !["rate", "rate_iops"].iter().any(|name| self.flag(name))
             && !matches!(walk, Walk::Holes(..));

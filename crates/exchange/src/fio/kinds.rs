@@ -1,8 +1,9 @@
 //! Converts the operation mix of a job (`rw`, `rwmixread`) and its address order (`zonemode`, or a hole after each
 //! block as in `rw=write:8k`).
 
+use super::layout::Part;
 use super::lines::Opt;
-use super::mix::{Blocks, Issued, KINDS, Mix, Walk};
+use super::mix::{Backward, Blocks, Extent, Issued, KINDS, Mix, Region, Walk, common_align};
 use super::number::count;
 use super::reading::Reading;
 use iodyno_units::OpKind;
@@ -49,14 +50,14 @@ impl Reading<'_> {
             Issued { kind, share, sizes: sizes.map_or_else(Vec::new, |(_, sizes)| sizes.clone()) }
         };
         let mix = Mix(shares.into_iter().map(issued).collect());
+        self.check_zone_mode();
         if let Some(("zbd", opt)) = self.text("zonemode") {
             let walk = self.open_zones(&mix, is_random, run.is_none(), opt)?;
             return Some((mix, walk));
         }
-        if let (Some(opt), true) = (
-            self.opt("zonesize"),
-            is_random && self.opt("zonemode").is_none_or(|o| o.value.as_deref() == Some("strided")),
-        ) {
+        if let (Some(("strided", _)), Some(opt), true) =
+            (self.text("zonemode"), self.opt("zonesize"), is_random)
+        {
             let words = "random I/O within zones is not supported";
             self.refuse(opt, words, "remove the line, or use rw=read or rw=write");
         }
@@ -82,6 +83,25 @@ impl Reading<'_> {
             );
         }
         Some((mix, walk))
+    }
+
+    /// Refuses a `zonesize` without a mode, and `zonemode=strided` without a `zonesize`, as fio 3.33 does.
+    fn check_zone_mode(&mut self) {
+        let has_size = self.flag("zonesize");
+        match (self.text("zonemode"), self.opt("zonesize")) {
+            (None | Some(("none", _)), Some(opt)) if has_size => {
+                let words = "`zonesize` requires a `zonemode`: fio 3.33 refuses it without one";
+                self.refuse(opt, words, "add zonemode=strided, or remove zonesize");
+            }
+            (Some(("strided", opt)), _) if !has_size => {
+                self.refuse(opt, "`zonemode=strided` requires `zonesize`", "give zonesize");
+            }
+            (Some((value, opt)), _) if !matches!(value, "none" | "strided" | "zbd") => {
+                let words = format!("`zonemode={value}` is not known");
+                self.refuse(opt, words, "use none, strided or zbd");
+            }
+            _ => {}
+        }
     }
 
     /// Converts `zonemode=zbd`. fio then writes zones from their start, and emulates the zones on a device that has
@@ -150,7 +170,10 @@ impl Reading<'_> {
         match (is_negative, bytes) {
             (_, 0) => Some(Walk::Sequential),
             (false, bytes) => Some(Walk::Holes(block, bytes)),
-            (true, bytes) if bytes > block => Some(Walk::Backward(bytes - block, bytes - block)),
+            (true, bytes) if bytes > block => {
+                let stride = bytes - block;
+                Some(Walk::Backward(Backward { stride, start: stride, lap: None }))
+            }
             (true, _) => {
                 let words = "blocks that overlap the previous one are not supported";
                 let help = format!(
@@ -163,10 +186,48 @@ impl Reading<'_> {
         }
     }
 
+    /// Determines the part of the range in which all laps of a backward walk have the same addresses, as in fio: from
+    /// `size` minus the hole down by the stride to the last address at or above 0.
+    pub(super) fn with_laps(
+        &mut self,
+        walk: Walk,
+        mix: &Mix,
+        region: &Region,
+        part: &Part,
+    ) -> Walk {
+        let (Walk::Backward(back), Some(opt)) = (&walk, self.opt("rw")) else { return walk };
+        let stride = back.stride;
+        let block = mix.one_size().unwrap_or(1);
+        let (Some(size), Extent::Bytes(offset), None) =
+            (region.each_bytes, self.offset(), self.opt("ba"))
+        else {
+            self.note(opt, "each pass begins further down than the one before; in fio each begins at the same address");
+            return walk;
+        };
+        let Some(last) = size.checked_sub(stride.saturating_add(block)) else {
+            self.refuse(
+                opt,
+                "the hole is larger than `size`",
+                "give a smaller hole in rw, or a larger size",
+            );
+            return walk;
+        };
+        let first = last % stride;
+        let from = if let Part::From(bytes) = part { *bytes } else { 0 };
+        let start = offset.saturating_add(from).saturating_add(first);
+        let align = common_align(mix.natural_align(), &[stride, start, size, region.step]);
+        // The number of aligned addresses in the range is a multiple of the stride, so laps repeat.
+        Walk::Backward(Backward {
+            stride,
+            start: last - first + stride - align,
+            lap: Some((first, size - first - align)),
+        })
+    }
+
     /// Order of addresses for sequential I/O, with the zones of `zonemode=strided`.
     fn zones(&mut self, mix: &Mix) -> Option<Walk> {
         let Some(opt) = self.opt("zonesize") else { return Some(Walk::Sequential) };
-        let is_strided = matches!(self.section.value("zonemode"), None | Some("strided"));
+        let is_strided = self.section.value("zonemode") == Some("strided");
         let size = self.count("zonesize").filter(|size| *size > 0 && is_strided);
         let Some(size) = size else { return Some(Walk::Sequential) };
         let block = self.one_size(mix, opt)?;

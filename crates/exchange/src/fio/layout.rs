@@ -15,6 +15,8 @@ pub(super) struct Surround<'a> {
     pub(super) delay_ns: u64,
     /// Whether the job belongs to the last group of the file.
     pub(super) is_last: bool,
+    /// Whether other jobs end with this one: a section of the file has `exitall`.
+    pub(super) exits: bool,
 }
 
 /// Facts about earlier jobs in the same job file.

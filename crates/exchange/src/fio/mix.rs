@@ -23,6 +23,14 @@ pub(super) fn smallest(blocks: &Blocks) -> u64 {
     blocks.iter().flatten().map(|size| size.bytes).min().unwrap_or(1).max(1)
 }
 
+/// Largest power of two up to `natural` that divides all `steps`, bytes. A step of 0 has no effect.
+pub(super) fn common_align(natural: u64, steps: &[u64]) -> u64 {
+    steps.iter().fold(natural, |align, step| match step {
+        0 => align,
+        step => align.min(1 << step.trailing_zeros().min(30)),
+    })
+}
+
 /// A kind of operation that a job issues, with its share and block sizes.
 #[derive(Clone, Debug)]
 pub(super) struct Issued {
@@ -62,6 +70,11 @@ impl Mix {
         self.0.iter().map(|issued| issued.share).sum()
     }
 
+    /// Share of the most frequent kind, as a fraction of all operations.
+    pub(super) fn largest_share(&self) -> f64 {
+        self.0.iter().fold(0.0, |most: f64, issued| most.max(issued.share)) / self.whole()
+    }
+
     /// Block sizes of all issued kinds, bytes.
     pub(super) fn sizes(&self) -> impl Iterator<Item = u64> {
         self.0.iter().flat_map(|issued| &issued.sizes).map(|size| size.bytes)
@@ -92,9 +105,19 @@ pub(super) enum Walk {
     Holes(u64, u64),
     /// Each operation writes the next block of a randomly chosen open zone: bytes per zone, number of open zones.
     Zones(u64, u64),
-    /// Backward from the end of the range: the stride, and the distance from the range's last block back to the
-    /// first block issued, bytes.
-    Backward(u64, u64),
+    Backward(Backward),
+}
+
+/// Addresses that descend by a fixed distance, lap after lap.
+#[derive(Clone, Copy)]
+pub(super) struct Backward {
+    /// Distance between the starts of successive operations, bytes.
+    pub(super) stride: u64,
+    /// Distance from the last address of the range back to the first address issued, bytes.
+    pub(super) start: u64,
+    /// Part of each clone's range in which every lap has the same addresses: its distance from the start of the range,
+    /// and its length, bytes. None: the whole range, whose size is unknown.
+    pub(super) lap: Option<(u64, u64)>,
 }
 
 impl Walk {

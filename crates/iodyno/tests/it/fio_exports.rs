@@ -288,6 +288,29 @@ fn jobs_at_once_have_their_own_options() {
     assert_eq!(names(&place.path("out")), expected);
 }
 
+/// Jobs that run at the same time have the same `groupid`, on one target and on several, as in fio.
+#[test]
+fn groups_have_the_numbers_of_fio() {
+    let place = Place::new();
+    let jobs = "[global]\nsize=64k\nrw=read\n[a]\nfilename=a.img\n[b]\nfilename=b.img\n[c]\nstonewall\nfilename=a.img\n\
+                [d]\nfilename=b.img\n[e]\nstonewall\nfilename=b.img\n";
+    place.write("g.fio", jobs);
+    let ids = |text: &str| -> Vec<u64> {
+        let document: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+        let jobs = document["jobs"].as_array().unwrap();
+        jobs.iter().map(|job| job["groupid"].as_u64().unwrap()).collect()
+    };
+    let theirs = ids(&output(&place, "fio", "--output-format=json g.fio"));
+    assert_eq!(theirs, [0, 0, 1, 1, 2]);
+    for targets in ["--on scratch:4MiB", "--on a.img --on b.img"] {
+        place.iodyno(&format!("run g.fio {targets} -q")).succeeds();
+        assert_eq!(ids(&export(&place, "fio-json")), theirs, "{targets}");
+        let terse = export(&place, "fio-terse");
+        let fields = terse.lines().map(|line| line.split(';').nth(3).unwrap());
+        assert_eq!(fields.collect::<Vec<_>>(), ["0", "0", "1", "1", "2"], "{targets}");
+    }
+}
+
 /// A job that its steady state ends, and one that runs until its time is over.
 const STEADY: &str = "[global]
 ioengine=null

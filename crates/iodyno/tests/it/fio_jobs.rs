@@ -97,7 +97,8 @@ fn jobs_at_once_have_limits_of_their_own() {
     place.write("own.fio", text);
     place.write(
         "with.fio",
-        text.replace("number_ios=7", "number_ios=7\nexitall").replace("200ms", "30s"),
+        // Any job ends the others, whichever has `exitall`.
+        text.replace("io_size=1m", "startdelay=20s\nexitall").replace("200ms", "30s"),
     );
     for target in ["model:exflash-400g", "ram:64MiB"] {
         let ops = |document: &serde_json::Value| -> Vec<u64> {
@@ -109,10 +110,63 @@ fn jobs_at_once_have_limits_of_their_own() {
         assert_eq!(found[..2], [16, 7], "{target}");
         let window_s = cells(&document)[2]["seconds"].as_f64().unwrap();
         assert!((window_s - 0.2).abs() < 1e-6, "{target}: {window_s}");
-        // The job of 30 s ends with the one that moves 7 blocks: before it began, in both kinds of time.
+        // The other jobs end with the one that moves 7 blocks: before they began, in both kinds of time.
         let document = place.document(&format!("run with.fio --on {target}"));
-        assert_eq!(ops(&document)[..2], [16, 7], "{target}");
+        assert_eq!(ops(&document)[..2], [0, 7], "{target}");
         assert!(cells(&document)[2]["seconds"].as_f64().unwrap() < 1.0, "{target}");
+    }
+}
+
+/// As in fio, the ramp's I/O counts towards `size` and its loops, but not towards `number_ios`; in real and in virtual
+/// time.
+#[test]
+fn a_ramp_counts_towards_the_size() {
+    let place = Place::new();
+    let job = "[a]\nioengine=psync\nrw=write\nbs=4k\nrate_iops=400\nramp_time=200ms\n";
+    for (lines, ops) in
+        [("size=1m", 256 - 80), ("size=512k\nloops=2", 256 - 80), ("size=2m\nnumber_ios=200", 200)]
+    {
+        place.write("ramp.fio", format!("{job}{lines}\n"));
+        for target in ["model:exflash-400g", "ram:4MiB"] {
+            let document = place.document(&format!("run ramp.fio --on {target}"));
+            let counted = cells(&document)[0]["write"]["ops"].as_u64().unwrap();
+            // The operation that is due at the end of the ramp belongs to either side.
+            let is_as_expected = counted.abs_diff(ops) <= 2 * u64::from(ops != 200);
+            assert!(is_as_expected, "{lines}, {target}: {counted}, not {ops}");
+        }
+    }
+}
+
+/// With libaio a worker issues nothing while its flush is in flight, as in fio. With io_uring it goes on.
+#[test]
+fn a_libaio_job_waits_for_its_flushes() {
+    let place = Place::new();
+    for (engine, waits) in [("libaio", true), ("io_uring", false)] {
+        let job = format!(
+            "[a]\nioengine={engine}\ndirect=1\nrw=randwrite\nbs=4k\nsize=4m\niodepth=8\nfsync=4\n"
+        );
+        place.write("flush.fio", job);
+        let trace = format!("{engine}.trace");
+        place
+            .iodyno(&format!("run flush.fio --on model:exflash-400g -q --record-trace {trace}"))
+            .succeeds();
+        let text = std::fs::read_to_string(place.path(&trace)).unwrap();
+        let (mut flushing, mut flushes, mut issued_during) = (None, 0, 0);
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["o", _, _, _, id, kind, ..] => {
+                    issued_during += u32::from(flushing.is_some());
+                    if kind == "f" {
+                        (flushing, flushes) = (Some(id.to_owned()), flushes + 1);
+                    }
+                }
+                ["c", _, _, _, id] if flushing.as_deref() == Some(id) => flushing = None,
+                _ => {}
+            }
+        }
+        assert!(flushes >= 255, "{engine}: {flushes}");
+        assert_eq!(issued_during == 0, waits, "{engine}: {issued_during}");
     }
 }
 

@@ -8,10 +8,12 @@ use iodyno_notebook::Run;
 use iodyno_units::{OpKind, parse_duration_ns, parse_percent, parse_size};
 use serde_json::{Map, Value};
 
-/// A cell presented as a fio job with its own reporting group.
+/// A cell presented as a fio job.
 pub(super) struct Job<'a> {
     /// Number of the job in the run, from 1, as in the names of fio's log files.
     pub(super) number: usize,
+    /// Number of the job's group, from 0. As in fio without `new_group`, jobs of a group run at the same time.
+    pub(super) group: usize,
     pub(super) cell: &'a Cell,
     /// Index of the cell among the run's cells, from 0.
     pub(super) at: usize,
@@ -40,12 +42,33 @@ pub(super) fn of(run: &Run) -> impl Iterator<Item = Job<'_>> {
     let issued = cells.map(|(at, cell)| (at, cell, cell.total())).filter(|(_, cell, total)| {
         cell.key.place.is_none() || total.ops() > 0 || total.errors().total() > 0
     });
-    issued.enumerate().map(|(i, (at, cell, total))| {
+    let (mut group, mut before) = (0, None);
+    issued.enumerate().map(move |(i, (at, cell, total))| {
+        group += usize::from(before.is_some_and(|before| !are_simultaneous(run, before, cell)));
+        before = Some(cell);
         let rule = said(run, cell, |spec| spec["limits"].get("steady").cloned());
         let rule = rule.and_then(|rule| Rule::of(&rule));
         let options = options(run, cell, &total, rule.as_ref());
-        Job { number: i + 1, cell, at, total, options, rule }
+        Job { number: i + 1, group, cell, at, total, options, rule }
     })
+}
+
+/// Whether two cells ran at the same time: one workload on two targets, or two workloads that run together.
+fn are_simultaneous(run: &Run, a: &Cell, b: &Cell) -> bool {
+    if a.key.repeat != b.key.repeat || a.key.place != b.key.place {
+        return false;
+    }
+    if a.key.name == b.key.name {
+        return a.key.target != b.key.target;
+    }
+    // Jobs on different targets are together only in the run's request.
+    let listed = run.head.plan["request"]["work"]["cells"].as_array();
+    let of = |step: &Value, cell: &Cell| {
+        let beside = step["beside"].as_array().into_iter().flatten();
+        std::iter::once(step).chain(beside).any(|one| one["name"] == cell.key.name.as_str())
+    };
+    a.evidence.beside.contains(&b.key.workload)
+        || listed.into_iter().flatten().any(|step| of(step, a) && of(step, b))
 }
 
 /// The options of the nearest fio job, as strings, as in fio's output.

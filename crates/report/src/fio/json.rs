@@ -104,7 +104,7 @@ fn of_job(run: &Run, form: Form, job: &Job, steady: &[(usize, Value)]) -> Value 
     let flushes = total.class(OpKind::Flush);
     let mut out = json!({
         "jobname": cell.key.name,
-        "groupid": job.number - 1,
+        "groupid": job.group,
         "job_start": run.started.as_millisecond(),
         "error": if errors.total() > 0 { errors.last_errno } else { 0 },
         "eta": 0,

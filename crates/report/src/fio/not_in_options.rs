@@ -16,6 +16,8 @@ const EXPRESSED: &[&str] = &[
     "limits.steady",
     "arrivals.rate",
     "write.flush_every",
+    // fio's engines but io_uring wait for a flush.
+    "write.flush_waits",
 ];
 /// Settings, by the last part of their path, with the values that need no option.
 const USUAL: &[(&str, &str)] = &[

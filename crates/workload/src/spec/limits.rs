@@ -18,6 +18,8 @@ pub struct Limits {
     /// The measurement ends when all workers of the target together have moved this multiple of the active range's size
     /// since the ramp. If workers have ranges of their own, the size is that of one range.
     pub passes: Option<f64>,
+    /// Whether `bytes` and `passes` include what was moved during the ramp.
+    pub ramp_counts: bool,
     /// Delay before the ramp, ns, so that this workload starts after the other workloads of the cell.
     pub start_after_ns: u64,
     /// Whether the other workloads of the cell end when this one does.
@@ -63,6 +65,7 @@ impl Limits {
         bytes: None,
         ramp_ns: 0,
         passes: None,
+        ramp_counts: false,
         start_after_ns: 0,
         ends_others: false,
         steady: None,
