@@ -281,8 +281,8 @@ fn set<T: Copy>(of_kinds: &mut [T; OpKind::COUNT], kind: Option<OpKind>, value: 
 }
 
 /// Returns whether an operation that is about to complete needs an unreadable unit: a read needs every unit that it
-/// touches, a host's write those that it covers only in part. Units that the operation has written, or has trimmed as a
-/// whole, become readable.
+/// touches, a host's write (also of zeroes) those that it covers only in part. Units that the operation has written, or
+/// has trimmed as a whole, become readable.
 fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool {
     let request = &core.slab[slot];
     if request.failed {
@@ -292,7 +292,7 @@ fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool 
     let touched = from / UNIT_BYTES..to.div_ceil(UNIT_BYTES);
     match request.kind {
         OpKind::Read => return illness.unreadable.first_in(touched).is_some(),
-        OpKind::Write => {
+        OpKind::Write | OpKind::WriteZeroes => {
             let is_host = matches!(request.origin, Origin::Host { .. });
             let mut partial = partial_units(from, to).filter(|_| is_host);
             if partial.any(|unit| illness.unreadable.contains(unit)) {
@@ -300,7 +300,7 @@ fn touches_unreadable(illness: &mut PartFaults, core: &Core, slot: u32) -> bool 
             }
             illness.unreadable.remove(touched);
         }
-        OpKind::WriteZeroes | OpKind::Trim => {
+        OpKind::Trim => {
             illness.unreadable.remove(from.div_ceil(UNIT_BYTES)..to / UNIT_BYTES);
         }
         OpKind::Flush => {}

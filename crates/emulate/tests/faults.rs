@@ -386,9 +386,18 @@ fn a_latent_range_fails_reads_until_it_is_written() {
         assert_eq!(alone(&mut m, 0, &op(OpKind::Trim, 36_864, 8192)).1, None);
         read(&mut m, 36_864, 12_288, None);
         read(&mut m, 36_864, 16_384, bad);
+        // Zeroes for a part of a unit need the rest of it, as other writes do. A trim ignores partial units.
+        assert_eq!(alone(&mut m, 0, &op(OpKind::WriteZeroes, 49_152 + 512, 512)).1, bad, "{name}");
+        assert_eq!(alone(&mut m, 0, &op(OpKind::WriteZeroes, 45_056, 8192 - 512)).1, bad, "{name}");
+        assert_eq!(alone(&mut m, 0, &op(OpKind::Trim, 49_152, 512)).1, None, "{name}");
+        read(&mut m, 36_864, 16_384, bad);
         m.inject(0, Fault::Clear { part: PartId(0) });
         m.next_completion(m.now_ns());
         read(&mut m, 36_864, 16_384, None);
+        m.inject(m.now_ns(), latent);
+        m.next_completion(m.now_ns());
+        assert_eq!(alone(&mut m, 0, &op(OpKind::WriteZeroes, 40_960, 12_288)).1, None, "{name}");
+        read(&mut m, 36_864, 20_480, None);
         if let Some(counts) = m.flash_counts(0) {
             assert!(counts.unrecovered >= 6 && counts.recovered == 0, "{counts:?}");
         }
@@ -412,6 +421,36 @@ fn parity_rebuilds_a_latent_range_once() {
         assert!(rebuilt_ns >= usual_ns + 50_000 && failure.is_none(), "{fault:?}: {rebuilt_ns}");
         assert_eq!(alone(&mut m, 0, &read), (usual_ns, None), "{fault:?}");
         assert_eq!(m.flash_counts(0).unwrap().recovered, 1);
+    }
+}
+
+/// A damaged page takes all its data with it, and a damaged block that of one block of its die, whether every page or
+/// only a sample of pages is in the map.
+#[test]
+fn a_page_or_block_of_ordered_data_fails_as_a_whole() {
+    let mut f = flash();
+    (f.nand.parity_stripe, f.nand.page_bytes, f.nand.pages_per_block) = (0, 16 << 10, 16);
+    let (page_units, dies, pages) = (4_u64, 16_u64, 16_u64);
+    let row_units = page_units * dies * pages;
+    for represent in [1, 4] {
+        let system = system(Kind::Flash(Box::new(f.clone())), Written::Sequential, 2);
+        let damaged = |fault: Fault| {
+            let mut m = Machine::represented(&system, 1, represent).unwrap();
+            assert_eq!([m.add_worker(0), m.add_worker(1)], [0, 1]);
+            m.inject(0, fault);
+            let fails =
+                |unit: &u64| alone(&mut m, 0, &op(OpKind::Read, unit * 4096, 4096)).1.is_some();
+            (0..4 * row_units).filter(fails).collect::<Vec<u64>>()
+        };
+        let (part, offset_bytes) = (PartId(0), (row_units + 5) * 4096);
+        let page = damaged(Fault::Page { part, offset_bytes });
+        assert!(page.iter().copied().eq(row_units + 4..row_units + 8), "{represent}: {page:?}");
+        let block = damaged(Fault::Block { part, offset_bytes });
+        assert_eq!(block.len() as u64, page_units * pages, "{represent}: {block:?}");
+        assert!(page.iter().all(|unit| block.contains(unit)), "{represent}: {block:?}");
+        let first = block[0] / page_units;
+        let is_on_die = |unit: &u64| (unit / page_units - first).is_multiple_of(dies);
+        assert!(block.iter().all(is_on_die), "{represent}: {block:?}");
     }
 }
 

@@ -135,9 +135,15 @@ fn a_large_read_senses_only_the_pages_it_needs() {
     let now_ns = machine.now_ns();
     machine.inject(now_ns, Fault::Page { part: PartId(0), offset_bytes: 8192 });
     machine.inject(now_ns, Fault::Page { part: PartId(0), offset_bytes: chunk + 8192 });
-    for (offset, len, fails) in
-        [(0, 8192, false), (0, 12288, true), (chunk, 8192, false), (chunk, 12288, true)]
-    {
+    // All units of either page.
+    for (offset, len, fails) in [
+        (0, 8192, true),
+        (12288, 4096, true),
+        (16 << 10, 4096, false),
+        (chunk, 8192, true),
+        (chunk + 12288, 4096, true),
+        (chunk + (16 << 10), 4096, false),
+    ] {
         let failure = op(&mut machine, OpKind::Read, offset, len).2;
         assert_eq!(failure.is_some(), fails, "{offset} {len}");
     }

@@ -13,6 +13,8 @@
 //! - The bytes of an operation are copied at its submission, so that a copy does not delay the completion. A read
 //!   thus returns the content at submission, as a device may do for concurrent reads and writes. Reads of an array
 //!   copy their data at completion, and only into the sink's buffer.
+//! - If the machine lags because this computer simulates too slowly, its events are processed in turns of limited
+//!   length, and the simulated time is held back ([`Live::held_back_ns`]).
 //! - A power cut fails operations in flight, and ends the clients' [attachments](Attached).
 //! - Writes that the host refuses do not change the machine's decisions (see `store`). While refused data remains,
 //!   operations that need space in the backing file fail too.
@@ -20,6 +22,8 @@
 mod array_bytes;
 mod array_folder;
 mod attached;
+mod clock;
+mod faults;
 mod interface_faults;
 mod limits;
 mod operations;
@@ -34,25 +38,34 @@ pub use attached::{Attached, Client, HangUp};
 pub use stores::{store_of, stores_in_memory, stores_needed};
 pub use volume_folder::VolumeFolder;
 
-use crate::counts::{Counts, Late, Looks, Taken};
+use crate::counts::{Counts, Looks};
 use crate::data_log::DataLog;
 use crate::record::Recorder;
 use crate::store::Store;
 use crate::transport::{Followed, Transport};
+use clock::Clock;
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::{IoError, Op};
 use limits::Limits;
 use operations::{Completed, Inner};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
+use std::time::Duration;
 
 /// Function that reads a monotonic clock, ns.
 pub type Now = fn() -> u64;
 
 /// Value of [`Live::next_ns`] if no event is pending.
 pub const NEVER: u64 = u64::MAX;
+
+/// Longest time for which a thread that advances the machine keeps the lock while events are due, ns of real time.
+const TURN_NS: u64 = 5_000_000;
+/// Number of the machine's steps between two readings of the clock in a turn.
+const STEPS_PER_LOOK: u32 = 32;
+/// Pause between two turns if events are still due, in which other threads get the lock.
+const LAGGING_PAUSE: Duration = Duration::from_micros(100);
 
 /// Receiver of an operation's completion.
 pub trait Sink: Send {
@@ -109,9 +122,7 @@ pub struct Live<S> {
     /// Whether a connection's thread delivers completions in place of the poller: see
     /// [`Lead`](crate::poller::Lead).
     led: AtomicBool,
-    now: Now,
-    epoch_ns: u64,
-    dilation: Option<f64>,
+    clock: Clock,
     transport: Followed,
     capacities_bytes: Vec<u64>,
     /// Current size of each volume, and whether the volume is full.
@@ -140,9 +151,7 @@ impl<S: Sink> Live<S> {
             sleeper: Mutex::new(None),
             asleep_until_ns: AtomicU64::new(0),
             led: AtomicBool::new(false),
-            now,
-            epoch_ns: now(),
-            dilation: options.dilation,
+            clock: Clock::new(now, options.dilation),
             transport: Followed::new(options.transport),
             limits: capacities_bytes.iter().map(|&bytes| Limits::none(bytes)).collect(),
             capacities_bytes,
@@ -231,34 +240,11 @@ impl<S: Sink> Live<S> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Factor by which simulated times are multiplied in real time; `None`: 1.
-    pub fn dilation(&self) -> Option<f64> {
-        self.dilation
-    }
-
-    /// Converts a reading of the real clock to simulated time, ns.
-    pub(crate) fn machine_ns(&self, real_ns: u64) -> u64 {
-        let passed = real_ns.saturating_sub(self.epoch_ns);
-        self.dilation.map_or(passed, |k| (passed as f64 / k) as u64)
-    }
-
-    /// Converts a simulated time to a reading of the real clock, ns.
-    pub fn real_ns(&self, machine_ns: u64) -> u64 {
-        let passed = self.dilation.map_or(machine_ns, |k| (machine_ns as f64 * k) as u64);
-        self.epoch_ns.saturating_add(passed)
-    }
-
     /// Time on the real clock at which the next event must be delivered, ns: the due time minus the transport's
     /// latency. [`NEVER`] if no event is pending. Lock-free.
     #[inline]
     pub fn next_ns(&self) -> u64 {
         self.next_ns.load(Ordering::SeqCst)
-    }
-
-    /// Current time of the real clock, ns.
-    #[inline]
-    pub fn now_ns(&self) -> u64 {
-        (self.now)()
     }
 
     /// Submits an operation. Returns the time on the real clock at which the emulated host issued it, ns.
@@ -316,38 +302,54 @@ impl<S: Sink> Live<S> {
     /// Delivers due completions. `looks` has the last two clock readings of a spinning caller; other callers pass the
     /// default.
     pub fn poll(&self, looks: Looks) {
-        let mut completed = Vec::new();
-        let mut inner = self.lock();
-        self.advance(&mut inner, self.now_ns(), looks, &mut completed);
-        self.plan(&mut inner);
-        drop(inner);
-        deliver(completed);
+        self.deliver_due(self.lock(), looks);
     }
 
     /// Delivers due completions like [`Self::poll`], but does nothing if another thread holds the lock.
     #[inline]
     pub fn try_poll(&self, looks: Looks) {
-        let Ok(mut inner) = self.inner.try_lock() else { return };
+        if let Ok(inner) = self.inner.try_lock() {
+            self.deliver_due(inner, looks);
+        }
+    }
+
+    fn deliver_due(&self, mut inner: MutexGuard<'_, Inner<S>>, looks: Looks) {
         let mut completed = Vec::new();
-        self.advance(&mut inner, self.now_ns(), looks, &mut completed);
+        let lags = self.advance(&mut inner, self.now_ns(), looks, &mut completed);
         self.plan(&mut inner);
         drop(inner);
         deliver(completed);
+        if lags {
+            // The lock is not fair: without a pause, other threads would never get it.
+            std::thread::sleep(LAGGING_PAUSE);
+        }
     }
 
+    /// Advances the machine to the real time `now_ns`, but works for about [`TURN_NS`] at most. Returns whether events
+    /// are still due then.
     fn advance(
         &self,
         inner: &mut Inner<S>,
         now_ns: u64,
         looks: Looks,
         completed: &mut Completed<S>,
-    ) {
+    ) -> bool {
         let ahead_ns = self.transport.ahead_ns();
         // The transport's estimate may have decreased since, but machine time must not.
         let until_ns = self.machine_ns(now_ns.saturating_add(ahead_ns)).max(inner.machine.now_ns());
+        let (mut steps, mut lags) = (0_u32, false);
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= until_ns
         {
+            steps += 1;
+            if steps.is_multiple_of(STEPS_PER_LOOK)
+                && next_ns > inner.machine.now_ns()
+                && self.now_ns().saturating_sub(now_ns) > TURN_NS
+            {
+                self.hold_back(next_ns);
+                lags = true;
+                break;
+            }
             let done = inner.machine.next_completion(next_ns);
             inner.settle();
             if let Some(done) = done {
@@ -358,6 +360,7 @@ impl<S: Sink> Live<S> {
         while let Some((_, sink, result)) = inner.held.take_due(until_ns) {
             completed.push((sink, result));
         }
+        lags
     }
 
     /// Publishes the time of the next event, and wakes the poller if it would otherwise oversleep.
@@ -422,44 +425,6 @@ impl<S: Sink> Live<S> {
     pub(crate) fn leave_lead(&self) {
         self.led.store(false, Ordering::Release);
         self.wake();
-    }
-
-    /// Injects a fault now. Returns each volume's losses. A power failure also fails all operations in flight and
-    /// closes all clients' connections.
-    pub fn inject(&self, fault: Fault) -> Vec<Taken> {
-        let mut completed = Vec::new();
-        let mut inner = self.lock();
-        let now_ns = self.now_ns();
-        self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
-        let at_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
-        inner.submitted_ns = at_ns;
-        let cut = match fault {
-            Fault::PowerCut => Some(IoError::Io),
-            Fault::PowerOff => Some(IoError::Gone),
-            _ => None,
-        };
-        let before: Vec<u64> = inner.counts.iter().map(Counts::all_errors).collect();
-        if let Some(recorder) = &mut inner.recorder {
-            recorder.fault(at_ns, &fault);
-        }
-        inner.machine.inject(at_ns, fault);
-        // The fault takes effect after the events of the same instant.
-        while let Some(done) = inner.machine.next_completion(at_ns) {
-            inner.settle();
-            inner.completed(&done, Late::default(), &mut completed);
-        }
-        inner.settle();
-        let mut cut_off = Vec::new();
-        if let Some(error) = cut {
-            inner.fail_all(error, &mut completed);
-            cut_off = inner.losses.power_fails();
-        }
-        let taken = inner.take_losses(&fault, &before);
-        self.plan(&mut inner);
-        drop(inner);
-        deliver(completed);
-        cut_off.iter().filter_map(Weak::upgrade).for_each(|line| line.hang_up());
-        taken
     }
 
     /// Returns the largest delivery delay of a volume's completions since the last call, ns of real time, and resets

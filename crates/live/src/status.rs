@@ -77,6 +77,10 @@ pub struct ModelStatus {
     /// Factor by which simulated times are multiplied in real time; `None`: 1.
     #[serde(default)]
     pub dilation: Option<f64>,
+    /// Time by which the simulated time was held back since the start because this computer simulates too slowly, ns of
+    /// real time.
+    #[serde(default)]
+    pub held_back_ns: u64,
     /// Number of simulated events since the start.
     pub events: u64,
     /// Estimated transport latencies, which the server subtracts from simulated ones; `None` without

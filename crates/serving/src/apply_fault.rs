@@ -177,7 +177,7 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
         Ask::Resize { volume, size_bytes } => live.resize(volume, size_bytes),
         Ask::Corrupt { volume, offset_bytes, len_bytes } => {
             let range = offset_bytes..offset_bytes + len_bytes;
-            live.look(|_, stores, _| stores[volume as usize].corrupt(&range, seed));
+            live.corrupt(PartId(volume), &range, seed);
         }
         Ask::ClearAll => {
             let devices = live.look(|machine, _, _| machine.system().devices().count() as u32);

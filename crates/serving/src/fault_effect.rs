@@ -16,9 +16,7 @@ const BY_ARRAY: &str = "the array rebuilds it from its other members";
 /// Component that rebuilds data that a fault makes unreadable: the device or the array; `None` if there is none.
 pub(crate) fn repaired_by(effect: &Effect) -> Option<&'static str> {
     match *effect {
-        Effect::Rebuilt(by) | Effect::FirstFails(by) => {
-            Some(if by == BY_ARRAY { "array" } else { "device" })
-        }
+        Effect::Rebuilt(by) => Some(if by == BY_ARRAY { "array" } else { "device" }),
         Effect::Usual | Effect::None(_) => None,
     }
 }
@@ -33,10 +31,11 @@ pub(crate) fn of(live: &Served, ask: &Ask) -> Effect {
                 Effect::Usual => {
                     let device = PartId(device);
                     let is_volume = machine.system().volumes.iter().any(|v| v.root == device);
-                    match rebuilt(machine, device, offset_bytes, len_bytes) {
-                        // Reads of an array's member go to its client immediately.
-                        Effect::Rebuilt(by) if !is_volume => Effect::FirstFails(by),
-                        effect => effect,
+                    if is_volume {
+                        rebuilt(machine, device, offset_bytes, len_bytes)
+                    } else {
+                        // `Served::corrupt` leaves the damage to the model of the device.
+                        of_medium(machine, device, offset_bytes, len_bytes)
                     }
                 }
                 none => none,
@@ -112,9 +111,12 @@ fn of_medium(machine: &Machine, part: PartId, offset_bytes: u64, len_bytes: u64)
     }
 }
 
-/// Determines the effect of unreadable data on a device, including whether an array or the device itself
-/// rebuilds it.
+/// Determines the effect of unreadable data on a device, including whether the device itself or else an array rebuilds
+/// it.
 fn rebuilt(machine: &Machine, device: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {
+    if machine.medium(device, offset_bytes, len_bytes).is_rebuilt {
+        return Effect::Rebuilt(BY_DEVICE);
+    }
     let system = machine.system();
     for array in system.arrays_above(device) {
         let Part::Array(spec) = &system.parts[array.index()] else { continue };
@@ -124,9 +126,6 @@ fn rebuilt(machine: &Machine, device: PartId, offset_bytes: u64, len_bytes: u64)
         if !state.missing.contains(member) && spec.layout.survives(state.missing.with(member)) {
             return Effect::Rebuilt(BY_ARRAY);
         }
-    }
-    if machine.medium(device, offset_bytes, len_bytes).is_rebuilt {
-        return Effect::Rebuilt(BY_DEVICE);
     }
     Effect::Usual
 }

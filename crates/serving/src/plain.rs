@@ -10,6 +10,7 @@ use crate::numbered::Numbered;
 use crate::request::{Console, ServeRequest};
 use crate::setup::{addresses, begin, control, insert, places, start, wait};
 use faulty::Faulty;
+use iodyno_emulate::Fault;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::status::{InterfaceFaultStatus, MemoryStatus, Named, Status};
 use iodyno_nbd::ram::Ram;
@@ -97,7 +98,7 @@ fn apply((size_bytes, faults): (u64, &Interface), ask: &Ask) -> Result<Value, St
     numbered.check(ask)?;
     match *ask {
         Ask::Interface { fault, .. } => faults.add(fault),
-        Ask::ClearAll => faults.clear(),
+        Ask::ClearAll | Ask::Fault(Fault::Clear { .. }) => faults.clear(),
         _ => {
             return Err(format!(
                 "plain memory supports only faults at its interface ({AT_INTERFACE}): serve an emulated device for other faults"
@@ -105,4 +106,26 @@ fn apply((size_bytes, faults): (u64, &Interface), ask: &Ask) -> Result<Value, St
         }
     }
     Ok(done(&in_effect(ask, false, numbered.device, &Effect::Usual)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clear_ends_the_faults_with_and_without_a_number() {
+        let faults = Interface::default();
+        let say = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            let ask = fault_command::parse(&words).unwrap();
+            apply((1 << 20, &faults), &at_interface(ask))
+        };
+        for clear in ["clear", "clear 0"] {
+            say("error EIO").unwrap();
+            assert_eq!(faults.listed().len(), 1);
+            say(clear).unwrap();
+            assert!(faults.is_empty(), "{clear}");
+        }
+        assert!(say("clear 1").unwrap_err().contains("there is no volume 1"));
+    }
 }

@@ -18,8 +18,15 @@ const LATE_SHARE: f64 = 0.01;
 pub(crate) fn dilation(machine: &Machine, time_ns: u64, worker_of: impl Fn(u32) -> u32) -> f64 {
     let of_volume = |volume| flushed_write_ns(&mut machine.fork(), volume, worker_of(volume));
     let fastest_ns = (0..machine.volumes()).map(of_volume).min().unwrap_or(time_ns).max(1);
-    let factor = (time_ns as f64 / fastest_ns as f64).max(1.0);
-    let digit = 10_u64.pow((factor as u64).ilog10().saturating_sub(1)) as f64;
+    two_digits((time_ns as f64 / fastest_ns as f64).max(1.0))
+}
+
+/// Rounds a factor of at least 1 up to two significant digits.
+fn two_digits(factor: f64) -> f64 {
+    if factor < 10.0 {
+        return (factor * 10.0).ceil() / 10.0;
+    }
+    let digit = 10_u64.pow((factor as u64).ilog10() - 1) as f64;
     (factor / digit).ceil() * digit
 }
 
@@ -87,4 +94,25 @@ pub(crate) fn report(live: &Served, factor: f64, time_ns: u64, console: Console)
             time(median_ns)
         ),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_exceeds_the_exact_one_by_less_than_a_tenth() {
+        for (factor, rounded) in [
+            (1.0, 1.0),
+            (1.17, 1.2),
+            (1.71, 1.8),
+            (9.94, 10.0),
+            (10.4, 11.0),
+            (99.2, 100.0),
+            (341.0, 350.0),
+            (64_100.0, 65_000.0),
+        ] {
+            assert!((two_digits(factor) - rounded).abs() < 1e-9, "{factor}");
+        }
+    }
 }

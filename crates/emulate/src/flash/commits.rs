@@ -5,7 +5,7 @@
 //! A group is the part of one write within one atomic block. It enters the buffer, and becomes durable, as a whole.
 //! Units (4 KiB) are numbered in the order in which the buffer accepts them.
 
-use super::content::Stored;
+use super::stored_runs::Stored;
 use crate::ftl::Page;
 use crate::request::NIL;
 use std::collections::VecDeque;

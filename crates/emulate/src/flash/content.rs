@@ -8,22 +8,12 @@
 //! have no slot, and values are stored by unit number.
 
 use super::FlashDevice;
+use super::stored_runs::{Stored, StoredRuns};
 use crate::content_event::ContentEvent;
 use crate::core::Core;
 use crate::ftl::{Ftl, Residence};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-
-/// Value of a unit, with a sequence number in the order of acceptance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
-    pub unit: u64,
-    pub value: u64,
-    pub sequence: u64,
-    /// True if no [`ContentEvent::Landed`] is reported for the value: it was read from flash to complete a translation
-    /// unit, or a power cut tore the unit.
-    pub moved: bool,
-}
 
 /// Values stored in the flash cells, by physical or logical location.
 #[derive(Clone, Debug)]
@@ -32,7 +22,7 @@ enum Cells {
     /// absent.
     Placed(BTreeMap<u32, Stored>),
     /// By logical unit, if only a sample of pages is in the map.
-    Unplaced(BTreeMap<u64, Stored>),
+    Unplaced(StoredRuns),
 }
 
 /// The values in the buffer and in the flash of a device.
@@ -50,8 +40,11 @@ impl Content {
     /// Creates the content store of a device that has `waiting` units in its buffer. `exact`: every page is in the map,
     /// so flash stores values by slot.
     fn new(exact: bool, waiting: usize) -> Self {
-        let cells =
-            if exact { Cells::Placed(BTreeMap::new()) } else { Cells::Unplaced(BTreeMap::new()) };
+        let cells = if exact {
+            Cells::Placed(BTreeMap::new())
+        } else {
+            Cells::Unplaced(StoredRuns::default())
+        };
         let waiting = std::iter::repeat_n(None, waiting).collect();
         Self { cells, buffer: BTreeMap::new(), waiting, sequence: 0 }
     }
@@ -77,14 +70,14 @@ impl Content {
 
     /// Returns the value of a unit in flash, to be programmed again; `None` if no value is stored.
     pub(super) fn moved(&self, unit: u64, ftl: &Ftl) -> Option<Stored> {
-        self.in_flash(unit, ftl).map(|&stored| Stored { moved: true, ..stored })
+        self.in_flash(unit, ftl).map(|stored| Stored { moved: true, ..stored })
     }
 
-    fn in_flash(&self, unit: u64, ftl: &Ftl) -> Option<&Stored> {
+    fn in_flash(&self, unit: u64, ftl: &Ftl) -> Option<Stored> {
         match &self.cells {
-            Cells::Unplaced(cells) => cells.get(&unit),
+            Cells::Unplaced(cells) => cells.get(unit),
             Cells::Placed(cells) => match ftl.find(unit) {
-                Residence::Slot(slot) => cells.get(&slot),
+                Residence::Slot(slot) => cells.get(&slot).copied(),
                 Residence::Unwritten | Residence::NotRepresented => None,
             },
         }
@@ -107,11 +100,11 @@ impl Content {
             }
             // Program operations may end in another order than they began: keep the newest.
             (Cells::Unplaced(cells), _) => {
-                let newest = cells.entry(unit).or_insert(stored);
-                if newest.sequence <= sequence {
-                    *newest = stored;
+                let is_newest = cells.get(unit).is_none_or(|held| held.sequence <= sequence);
+                if is_newest {
+                    cells.insert(stored);
                 }
-                newest.sequence == sequence
+                is_newest
             }
         }
     }
@@ -148,10 +141,7 @@ impl Content {
     /// the trimmed units with newer values in the buffer, in ascending order.
     pub(super) fn trim(&mut self, units: &Range<u64>) -> Vec<u64> {
         if let Cells::Unplaced(cells) = &mut self.cells {
-            let held: Vec<u64> = cells.range(units.clone()).map(|(&unit, _)| unit).collect();
-            for unit in held {
-                cells.remove(&unit);
-            }
+            cells.remove(units);
         }
         self.buffer.range(units.clone()).map(|(&unit, _)| unit).collect()
     }
@@ -190,7 +180,8 @@ impl FlashDevice {
     /// since content storage was turned on.
     pub(crate) fn unit_value(&self, unit: u64) -> Option<u64> {
         let content = self.content.as_ref()?;
-        let stored = content.buffer.get(&unit).or_else(|| content.in_flash(unit, &self.ftl));
+        let buffered = content.buffer.get(&unit).copied();
+        let stored = buffered.or_else(|| content.in_flash(unit, &self.ftl));
         stored.map(|s| s.value)
     }
 

@@ -1,7 +1,7 @@
 //! Programming of data that must not be split: a translation unit larger than 4 KiB or, on a zoned device, a complete
 //! program operation. If the host writes part of a translation unit, the rest is read from flash first.
 
-use super::content::Stored;
+use super::stored_runs::Stored;
 use super::{Batch, FlashDevice};
 use crate::core::Core;
 use crate::ftl::Stream;

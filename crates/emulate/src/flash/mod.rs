@@ -18,6 +18,7 @@ mod read;
 mod recovery;
 mod sensing;
 mod slc;
+mod stored_runs;
 mod tear;
 mod usage;
 mod write;
@@ -159,7 +160,7 @@ struct Batch {
     /// Units written by the host, including those that are not in the map.
     units: Vec<u64>,
     /// Values of the host's units, or the values read for each copy. Empty unless content is stored.
-    stored: Vec<Option<content::Stored>>,
+    stored: Vec<Option<stored_runs::Stored>>,
     host: Vec<(ftl::Page, u32)>,
     copies: Vec<(ftl::PageCopy, u32)>,
     /// Reads that complete partly written translation units: die, and number of 4 KiB units.

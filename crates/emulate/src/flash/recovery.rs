@@ -35,11 +35,32 @@ impl FlashDevice {
     pub(crate) fn damage(&mut self, offset_bytes: u64, whole_block: bool) {
         let unit = offset_bytes / UNIT_BYTES;
         let block = if whole_block { self.block_of(unit) } else { None };
-        let Some(block) = block else {
-            self.damage_units(unit..unit + 1);
+        if let Some(block) = block {
+            self.damage.get_or_insert_default().blocks.insert(block);
             return;
-        };
-        self.damage.get_or_insert_default().blocks.insert(block);
+        }
+        for unit in self.page_units(unit) {
+            self.damage_units(unit..unit + 1);
+        }
+    }
+
+    /// Returns the units in the same flash page as a unit. If only a sample of pages is in the map, the neighbours of
+    /// randomly written data are unknown, and the unit is returned alone.
+    fn page_units(&self, unit: u64) -> Vec<u64> {
+        let per_page = u64::from(self.units_per_page);
+        match self.ftl.find(unit) {
+            Residence::Slot(slot) if self.represent == 1 => {
+                let first = slot / self.units_per_page * self.units_per_page;
+                let slots = first..first + self.units_per_page;
+                slots.filter_map(|slot| Some(self.ftl.page_in(slot)?.index().into())).collect()
+            }
+            Residence::Unwritten => vec![unit],
+            _ if self.ftl.sequential(unit) => {
+                let first = unit / per_page * per_page;
+                (first..first + per_page).filter(|&unit| self.ftl.sequential(unit)).collect()
+            }
+            _ => vec![unit],
+        }
     }
 
     /// Makes a range of units unreadable.
@@ -95,15 +116,16 @@ impl FlashDevice {
         self.block_of(unit).is_some_and(|block| damage.blocks.contains(&block))
     }
 
-    /// Returns the erase block that contains a unit, as die and block number; `None` if the unit is not
-    /// written. If only a sample of pages is in the map, a hash assigns each unit a fixed block of its die.
+    /// Returns the erase block that contains a unit, as die and block number; `None` if the unit is not written. If
+    /// only a sample of pages is in the map, sequential data is placed in rows of one block per die, and a hash assigns
+    /// each other unit a fixed block of its die.
     fn block_of(&self, unit: u64) -> Option<(u16, u64)> {
         let die = self.place(unit)?;
-        let per_die = self.raw_units / self.gc.pages_per_erase / self.dies.len() as u64;
+        let row_units = self.gc.pages_per_erase * self.dies.len() as u64;
+        let per_die = self.raw_units / row_units;
         let block = match self.ftl.find(unit) {
-            Residence::Slot(slot) if self.represent == 1 => {
-                u64::from(slot) / self.gc.pages_per_erase / self.dies.len() as u64
-            }
+            Residence::Slot(slot) if self.represent == 1 => u64::from(slot) / row_units,
+            _ if self.ftl.sequential(unit) => unit / row_units,
             _ => splitmix64(unit.rotate_left(17) ^ self.key) % per_die.max(1),
         };
         Some((die, block))

@@ -258,15 +258,25 @@ impl FlashDevice {
         }
     }
 
-    /// Processes a trim. If data of the range is in the buffer, the trim waits until all earlier writes have left the
-    /// buffer.
+    /// Processes a trim or write of zeroes. If data of the range is in the buffer, the request waits until all earlier
+    /// writes have left the buffer.
     pub(super) fn trim(&mut self, core: &mut Core, slot: u32) {
         if self.zones.is_some() {
             return self.manage_zone(core, slot);
         }
         let request = &core.slab[slot];
-        let end = (request.at + u64::from(request.len)).div_ceil(UNIT_BYTES);
-        if self.buffers_any(&(request.at / UNIT_BYTES..end)) || self.keeps_order() {
+        let is_host = matches!(request.origin, Origin::Host { .. });
+        let (at, len) = (request.at, u64::from(request.len));
+        if self.damage.is_some()
+            && is_host
+            && request.kind == OpKind::WriteZeroes
+            && self.needs_damaged(at, len)
+        {
+            self.done(core, slot, Some(IoError::Io));
+            return;
+        }
+        let end = (at + len).div_ceil(UNIT_BYTES);
+        if self.buffers_any(&(at / UNIT_BYTES..end)) || self.keeps_order() {
             self.wait_for_programs(core, slot);
             return;
         }

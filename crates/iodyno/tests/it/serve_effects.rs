@@ -74,8 +74,8 @@ fn replies_say_what_readers_see() {
             [Fails, Fails, NoEffect, NoEffect],
             [Fails, NoEffect, NoEffect, NoEffect],
         ),
-        ("raid1(./plain.toml*2)?state=fresh", [Rebuilt, Fails, Rebuilt, Rebuilt], fresh),
-        ("raid5(./parity.toml*3)?state=fresh", [Rebuilt, Fails, Rebuilt, Rebuilt], fresh),
+        ("raid1(./plain.toml*2)?state=fresh", [Rebuilt; 4], fresh),
+        ("raid5(./parity.toml*3)?state=fresh", [Rebuilt; 4], fresh),
         ("raid0(./plain.toml*2)?state=fresh", [Fails; 4], fresh),
     ] {
         let place = Place::new();

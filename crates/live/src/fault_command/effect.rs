@@ -1,7 +1,7 @@
 //! Describes the effect of fault commands in words.
 
 use super::{Ask, KINDS, described};
-use iodyno_emulate::Fault;
+use iodyno_emulate::{Fault, UNIT_BYTES};
 use iodyno_units::{OpKind, human};
 
 /// Clause appended to the description of a power failure: its consequence for clients.
@@ -14,8 +14,6 @@ pub enum Effect {
     Usual,
     /// No read fails, because the data is rebuilt from redundancy. The text describes the rebuild.
     Rebuilt(&'static str),
-    /// The first read of the range fails; then the data is rebuilt from redundancy. The text describes the rebuild.
-    FirstFails(&'static str),
     /// The fault has no effect; the text is the reason.
     None(String),
 }
@@ -36,19 +34,16 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
     match effect {
         Effect::Usual => named() + &usual_effect(ask, was_off, device),
         Effect::None(why) => format!("{}no effect: {why}", named()),
-        Effect::Rebuilt(by) | Effect::FirstFails(by) => {
+        Effect::Rebuilt(by) => {
             let usual = usual_effect(ask, was_off, device);
             let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
-            match effect {
-                Effect::Rebuilt(_) => format!("{usual}, but {by}: no read fails"),
-                _ => format!("{usual}: the first read fails, then {by}"),
-            }
+            format!("{usual}, but {by}: no read fails")
         }
     }
 }
 
 /// Suffix of the description of media damage that lasts until the range is rewritten or the fault is cleared.
-const UNTIL_WRITTEN: &str = " until rewritten or cleared";
+const UNTIL_WRITTEN: &str = " until cleared, or rewritten in whole units of 4 KiB";
 
 /// Describes the effect of a fault command on storage without redundancy. The text does not name the device or volume.
 fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
@@ -87,7 +82,7 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                     format!("{percent} % of {} fail, until `clear`", of(kind))
                 }
                 Fault::Latent { offset_bytes, len_bytes, .. } => {
-                    let (at, len) = (size(offset_bytes), size(len_bytes));
+                    let (at, len) = in_units(offset_bytes, len_bytes);
                     format!("{len} at {at} can't be read{UNTIL_WRITTEN}")
                 }
                 Fault::Page { offset_bytes, .. } => {
@@ -104,12 +99,20 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
         Ask::Full { .. } => "full until `clear`: writes to unallocated space fail".to_owned(),
         Ask::Resize { size_bytes, .. } => format!("resized to {}", size(size_bytes)),
         Ask::Corrupt { offset_bytes, len_bytes, .. } => {
-            let (at, len) = (size(offset_bytes), size(len_bytes));
+            let (at, len) = in_units(offset_bytes, len_bytes);
             format!("{len} at {at} are corrupt{UNTIL_WRITTEN}")
         }
         Ask::Interface { fault, .. } => described(&fault),
         Ask::ClearAll => "no fault is in effect".to_owned(),
     }
+}
+
+/// Formats offset and length of the whole 4 KiB units that a range touches: a fault of the medium affects them all.
+fn in_units(offset_bytes: u64, len_bytes: u64) -> (String, String) {
+    let from = offset_bytes / UNIT_BYTES * UNIT_BYTES;
+    let end =
+        offset_bytes.saturating_add(len_bytes).div_ceil(UNIT_BYTES).saturating_mul(UNIT_BYTES);
+    (human::size(from), human::size(end - from))
 }
 
 #[cfg(test)]
@@ -127,6 +130,14 @@ mod tests {
             ("delay 0ms flushes", "volume 0: flushes are not delayed"),
             ("error 0.5% reads 2", "volume 2: 0.5 % of reads fail, until `clear`"),
             ("error 0%", "volume 0: operations do not fail"),
+            (
+                "latent 16KiB..+512B",
+                "volume 0: 4 KiB at 16 KiB can't be read until cleared, or rewritten in whole units of 4 KiB",
+            ),
+            (
+                "corrupt 20479..+2 1",
+                "volume 1: 8 KiB at 16 KiB are corrupt until cleared, or rewritten in whole units of 4 KiB",
+            ),
             ("resize 1GiB", "volume 0: resized to 1 GiB"),
             ("clear", "no fault is in effect"),
         ] {

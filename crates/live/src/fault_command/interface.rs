@@ -100,6 +100,7 @@ pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
         }
         (scope.kind, words) = (Some(kind), rest);
     }
+    check_scope(words)?;
     let mut volume = None;
     while let Some((&word, rest)) = words.split_first() {
         let value = rest.first().copied();
@@ -123,11 +124,15 @@ pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
                 false
             }
             "next" => {
-                scope.next = Some(count(value)?);
+                let next = count(value)?;
+                if next == 0 {
+                    return Err("`next 0` affects no request: use `next 1` or more".to_owned());
+                }
+                scope.next = Some(next);
                 false
             }
             "for" => {
-                scope.for_ns = Some(delay_ns(value.ok_or_else(|| needs("10s"))?)?);
+                scope.for_ns = Some(time_ns("for", value.ok_or_else(|| needs("10s"))?)?);
                 false
             }
             "volume" if value.is_some() => {
@@ -149,6 +154,27 @@ pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
     Ok(Ask::Interface { volume: volume.unwrap_or(0), fault: InterfaceFault { action, scope } })
 }
 
+/// Refuses a scope in which a word such as `at` is repeated.
+fn check_scope(words: &[&str]) -> Result<(), String> {
+    let is_repeated = |of: &&&str| words.iter().filter(|word| word == of).count() > 1;
+    match SCOPE_WORDS.iter().find(is_repeated) {
+        Some(word) => Err(format!(
+            "`{word}` is given twice: use it once per command, and a command for each fault"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Parses the time after `word`. A fault that lasts no time affects no request, so 0 is refused.
+fn time_ns(word: &str, text: &str) -> Result<u64, String> {
+    match delay_ns(text)? {
+        0 => Err(format!(
+            "`{word} {text}` affects no request: use a time above 0, such as `{word} 5s`"
+        )),
+        ns => Ok(ns),
+    }
+}
+
 fn action(verb: &str, value: &str) -> Result<Action, String> {
     let bytes = || parse_size(value).map_err(|e| format!("`{value}`: {e}"));
     Ok(match verb {
@@ -161,7 +187,7 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
             by_ns => Action::Delay { by_ns },
         },
         "hang" if value.is_empty() => Action::Hang { for_ns: None },
-        "hang" => Action::Hang { for_ns: Some(delay_ns(value)?) },
+        "hang" => Action::Hang { for_ns: Some(time_ns("hang", value)?) },
         "stale" => Action::Stale,
         "torn" if value == "unit" => Action::Tear { kept_bytes: UNIT_BYTES as u32 },
         "torn" => {
@@ -354,7 +380,7 @@ mod tests {
     #[test]
     fn errors_name_the_remedy() {
         for (command, says) in [
-            ("error EWHAT", "use EIO, ENOSPC, ENODEV or EINVAL"),
+            ("error EWHAT", "(EIO, ENOSPC, ENODEV or EINVAL)"),
             ("torn", "`torn` needs a value, such as `torn 512B`"),
             ("misdirected 0", "above 0"),
             ("lost reads", "`lost` does not apply to reads"),
@@ -366,6 +392,16 @@ mod tests {
             ("lost for 5", "no unit of time"),
             ("lost soon", "`soon` is not expected after `lost`: use `lost … [writes]"),
             ("lost 1 2", "one volume"),
+            ("error EIO next 0", "`next 0` affects no request: use `next 1`"),
+            ("lost at 0..+4KiB next 0", "`next 0` affects no request"),
+            ("error EIO for 0s", "`for 0s` affects no request: use a time above 0"),
+            ("hang 0s", "`hang 0s` affects no request"),
+            ("error EIO reads at 1MiB..+4KiB at 2MiB..+4KiB", "`at` is given twice"),
+            ("lost after 1 after 2", "`after` is given twice"),
+            ("lost after 1 flushes after 2", "`after` is given twice"),
+            ("lost next 1 next 2", "`next` is given twice"),
+            ("lost for 1s for 2s", "`for` is given twice"),
+            ("lost volume 0 volume 1", "one volume"),
         ] {
             let said = read(command).unwrap_err();
             assert!(said.contains(says), "{command}: {said}");

@@ -10,7 +10,7 @@ impl<S: Sink> Live<S> {
     pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
         let mut inner = self.lock();
         // Not earlier than the last input in the record.
-        let at_ns = self.machine_ns(self.now_ns()).max(inner.machine.now_ns());
+        let at_ns = self.input_ns(&inner, self.now_ns());
         inner.interface_faults[volume as usize].add(at_ns, fault);
         if let Some(recorder) = &mut inner.recorder {
             recorder.interface_fault(at_ns, volume, &fault);

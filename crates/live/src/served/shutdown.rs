@@ -55,7 +55,7 @@ impl<S: Sink> Live<S> {
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
-        let begin_ns = self.machine_ns(now_ns).max(inner.machine.now_ns());
+        let begin_ns = self.input_ns(&inner, now_ns);
         let cached_bytes = drain_caches(&mut inner, &mut completed);
         let begin_ns = begin_ns.max(inner.machine.now_ns());
         // A replay processes these events before the flushes, too.

@@ -22,6 +22,7 @@ pub fn observe<S: Sink>(live: &Live<S>) -> ModelStatus {
         let status = ModelStatus {
             machine_ns: machine.now_ns(),
             dilation: live.dilation(),
+            held_back_ns: live.held_back_ns(),
             events: machine.events(),
             transport,
             adapters: machine.adapters().map(adapters),

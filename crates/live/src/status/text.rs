@@ -41,6 +41,15 @@ impl ModelStatus {
             let _ = write!(text, ", × {factor} in real time");
         }
         text += "\n";
+        if self.held_back_ns > 0 {
+            let lag = human::duration_ns(self.held_back_ns);
+            alarm(
+                &mut text,
+                &format!(
+                    "this computer simulates too slowly: {lag} behind real time; use a larger --dilate"
+                ),
+            );
+        }
         if let Some(transport) = &self.transport {
             let time = |ns: u64| human::time_ns(ns as f64);
             let _ = writeln!(
@@ -260,6 +269,7 @@ mod tests {
     fn all_in_effect() -> ModelStatus {
         ModelStatus {
             dilation: Some(12.5),
+            held_back_ns: 2_500_000_000,
             machine_ns: 1_500_000_000,
             events: 42,
             transport: Some(TransportStatus {
@@ -408,6 +418,7 @@ mod tests {
   !             resync after a power cut: 2 ranges in progress
   !             some data is lost: it can't be read until it is rewritten";
         let expected = "machine  1.5 s of simulated time, × 12.5 in real time
+  !             this computer simulates too slowly: 2.5 s behind real time; use a larger --dilate
 transport time subtracted: 24.5 µs per round trip (21.0 µs of it for the reply), and 22.4 µs more if a thread had to be woken
 adapters
   cache         in one adapter; 8 KiB dirty

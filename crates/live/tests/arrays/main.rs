@@ -4,7 +4,7 @@
 mod composed;
 mod rig;
 
-use iodyno_emulate::spec::Part;
+use iodyno_emulate::spec::{Kind, Part};
 use iodyno_emulate::{AdapterFault, Fault, Machine, PartId};
 use iodyno_live::counts::Looks;
 use iodyno_live::record::{Record, Recorder};
@@ -12,7 +12,7 @@ use iodyno_live::served::{ArrayFolder, DescribedArray, Payload};
 use iodyno_raid::Level;
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{IoError, Op, OpKind};
-use rig::{NOW_NS, Rig, UNIT, options, system};
+use rig::{NOW_NS, Rig, STEP_NS, UNIT, options, stores_in_memory, system};
 
 #[test]
 fn every_read_returns_the_bytes_that_were_written_last() {
@@ -280,6 +280,97 @@ fn a_record_of_adapters_gives_the_same_events() {
     let ended = record.replay(&mut machine, &mut |_, _| {}).unwrap();
     assert_eq!((ended.faults, ended.is_same()), (6, Some(true)));
     assert_eq!(machine.adapters().unwrap().dirty_bytes, 0);
+}
+
+/// If this computer simulates too slowly, no thread keeps the lock until all due events have been processed: the
+/// simulated time is held back. A replay still gives the same events.
+#[test]
+fn a_machine_that_lags_lets_others_in() {
+    NOW_NS.set(1_000);
+    let random = &mut stream(1, "lag", 0);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("lag.rec");
+    let mut rig = Rig::new(Level::Raid1, 2, 1, 1, None);
+    rig.live.record(Recorder::create(&path, &serde_json::json!({})).unwrap());
+    let units = rig.bytes.len() as u64 / UNIT;
+    let mut open = Vec::new();
+    for _ in 0..400 {
+        let offset_bytes = below(random, units) * UNIT;
+        let op = Op { offset_bytes, len_bytes: UNIT as u32, kind: OpKind::Write, fua: false };
+        open.push(rig.start(&op, random));
+    }
+    // Each reading of the clock stands for a time in which few events were processed.
+    NOW_NS.set(60_000_000_000);
+    STEP_NS.set(1_000_000);
+    rig.live.poll(Looks::default());
+    let is_over = |from: &std::sync::mpsc::Receiver<_>| from.try_recv().is_ok();
+    open.retain(|from| !is_over(from));
+    assert!(open.len() > 100, "{} are left", open.len());
+    assert!(rig.live.held_back_ns() > 59_000_000_000, "{}", rig.live.held_back_ns());
+    let part = PartId(0);
+    rig.live.inject(Fault::Delay { part, delay_ns: 5_000, kind: None });
+    open.push(rig.begin(&Op::FLUSH, Payload::None));
+    let mut polls = 0;
+    while !open.is_empty() {
+        rig.live.poll(Looks::default());
+        open.retain(|from| !is_over(from));
+        polls += 1;
+    }
+    assert!(polls > 2, "{polls}");
+    STEP_NS.set(0);
+    rig.read_all(random);
+    rig.live.end(|_| 0).unwrap();
+    let record = std::fs::read(&path).unwrap();
+    let mut machine = Machine::represented(&system(Level::Raid1, 2, 1, 1, None), 1, 1).unwrap();
+    machine.add_worker(0);
+    machine.follow_content();
+    let record = Record::open(&record[..]).unwrap();
+    let ended = record.replay(&mut machine, &mut |_, _| {}).unwrap();
+    assert_eq!((ended.faults, ended.is_same()), (1, Some(true)));
+}
+
+/// Corrupt data of a member is rebuilt by the device, else by the array, and no read fails. Without redundancy reads
+/// fail until the data is rewritten, and a rebuilt member does not return other bytes instead.
+#[test]
+fn corrupt_data_of_a_member_is_rebuilt_or_refused() {
+    for (device_rebuilds, array_rebuilds) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        NOW_NS.set(1_000);
+        let random = &mut stream(1, "corrupt", 0);
+        let mut system = system(Level::Raid1, 2, 1, 1, None);
+        for part in &mut system.parts {
+            if let Part::Device(placed) = part
+                && let Kind::Flash(flash) = &mut placed.device.kind
+            {
+                flash.nand.parity_stripe = u32::from(device_rebuilds);
+            }
+        }
+        let stores = stores_in_memory(&system);
+        let mut rig = Rig::over(&system, stores, Level::Raid1);
+        let op = |kind| Op { offset_bytes: 2 * UNIT, len_bytes: 4 * UNIT as u32, kind, fua: false };
+        rig.run(&op(OpKind::Write), random);
+        rig.settle();
+        if !array_rebuilds {
+            rig.live.inject(Fault::Lose { part: PartId(1) });
+        }
+        rig.live.corrupt(PartId(0), &(3 * UNIT..3 * UNIT + 1), 7);
+        let read = |rig: &Rig| rig.wait(&rig.begin(&op(OpKind::Read), Payload::ReadIntoSink));
+        let is_lost = !device_rebuilds && !array_rebuilds;
+        for _ in 0..4 {
+            let (result, bytes) = read(&rig);
+            assert_eq!(result.is_err(), is_lost, "{device_rebuilds} {array_rebuilds}");
+            assert!(is_lost || bytes == rig.bytes[2 * UNIT as usize..6 * UNIT as usize]);
+        }
+        if !array_rebuilds {
+            rig.live.inject(Fault::Replace { part: PartId(1) });
+            rig.settle();
+            rig.live.inject(Fault::Lose { part: PartId(0) });
+            assert_eq!(read(&rig).0.is_err(), is_lost);
+        }
+        rig.run(&op(OpKind::Write), random);
+        rig.run(&op(OpKind::Read), random);
+    }
 }
 
 /// Data lost from a cache does not affect a later write of the same unit.

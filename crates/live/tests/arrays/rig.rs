@@ -40,6 +40,13 @@ impl Sink for Reply {
 
 thread_local! {
     pub(crate) static NOW_NS: Cell<u64> = const { Cell::new(0) };
+    /// Time that passes between two readings of the clock, ns.
+    pub(crate) static STEP_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn now_ns() -> u64 {
+    NOW_NS.set(NOW_NS.get() + STEP_NS.get());
+    NOW_NS.get()
 }
 
 /// A served array of small devices, and its expected content.
@@ -165,7 +172,7 @@ impl Rig {
         let members = system.devices().count() as u32;
         let mut machine = Machine::represented(system, 1, 1).unwrap();
         machine.add_worker(0);
-        let live = Live::new(machine, stores, &Options::default(), || NOW_NS.get());
+        let live = Live::new(machine, stores, &Options::default(), now_ns);
         let bytes = vec![0; live.capacity_bytes(0) as usize];
         let tolerates = match level {
             Level::Raid0 | Level::Jbod => 0,
