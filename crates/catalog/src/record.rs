@@ -20,7 +20,7 @@ pub struct Entry {
     pub(crate) value: Value,
 }
 
-/// A value read from a file.
+/// The value of a key in a file, by its type in the schema.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// An invalid value of an existing key.

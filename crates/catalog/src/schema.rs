@@ -15,7 +15,7 @@ pub enum ValueType {
     Bytes,
     /// A time such as `"80us"`. Fields: minimum and maximum, ns.
     Time(u64, u64),
-    /// A bandwidth such as `"405 MB/s"`. Fields: minimum and maximum, bytes per second.
+    /// A bandwidth such as `"405 MB/s"`. Fields: smallest and largest permitted value, bytes per second.
     Bandwidth(f64, f64),
     /// A rate such as `"50k/s"`, or a number of operations per second.
     Rate,

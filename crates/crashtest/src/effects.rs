@@ -52,8 +52,8 @@ impl Act {
         }
     }
 
-    /// The two directories whose names change (equal except for a rename), and the node that is named; `None` if no
-    /// name changes.
+    /// The directories in which a name is added or removed (source and target of a rename; otherwise the same one
+    /// twice), and the node with this name; `None` if no name changes.
     fn names(&self) -> Option<([NodeId; 2], NodeId)> {
         let Self::Metadata(change) = self else { return None };
         match change {

@@ -23,8 +23,8 @@ pub struct Rules {
     pub atomic_bytes: u32,
 }
 
-/// Determines which writes keep a file's size consistent with its data: a power cut can't leave the new size without
-/// the written data. After any other write it can, and the data then reads as zeros.
+/// Writes that extend a file and after which a power cut can't leave the new size without the written data. After other
+/// writes it can, and the data then reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// No writes: after a power cut, a file can have its new size without the data.

@@ -94,7 +94,7 @@ pub struct States {
     /// Epochs in the order of time. Each ends at an event that makes effects of file operations durable, or at the end
     /// of the run.
     pub epochs: Vec<Epoch>,
-    /// Maximum number of effects that a state of the class `subset` loses or keeps.
+    /// A state of the class `subset` loses at most this many effects, or keeps at most this many.
     bound: usize,
     /// Unit of atomic writes, bytes.
     pub(crate) atomic_bytes: u64,

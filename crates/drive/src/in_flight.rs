@@ -109,10 +109,11 @@ impl Share {
     pub(crate) const ALL: Self =
         Self { ops_max: u64::MAX, bytes_max: u64::MAX, ramp_counts: false };
 
-    /// Ends the ramp, in which the worker moved `bytes` bytes.
+    /// Ends the ramp, in which the worker moved `bytes` bytes. If they are all that it may move, the limit begins anew:
+    /// nothing would be measured.
     pub(crate) fn end_ramp(&mut self, bytes: u64) {
-        if self.ramp_counts && self.bytes_max < u64::MAX {
-            self.bytes_max = self.bytes_max.saturating_sub(bytes);
+        if self.ramp_counts && bytes < self.bytes_max && self.bytes_max < u64::MAX {
+            self.bytes_max -= bytes;
         }
     }
 
@@ -145,5 +146,22 @@ impl Share {
     fn are_bytes_used_up(&self, bytes: u64, source: &impl Source) -> bool {
         bytes >= self.bytes_max
             && bytes.saturating_sub(source.bytes_beyond_share()) >= self.bytes_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ramp that moves all that the worker may move leaves something to measure.
+    #[test]
+    fn a_ramp_never_uses_up_the_limit() {
+        let left = |ramp_counts, bytes| {
+            let mut share = Share { ops_max: u64::MAX, bytes_max: 1_000, ramp_counts };
+            share.end_ramp(bytes);
+            share.bytes_max
+        };
+        assert_eq!([left(true, 300), left(false, 300)], [700, 1_000]);
+        assert_eq!([left(true, 1_000), left(true, 5_000)], [1_000, 1_000]);
     }
 }

@@ -81,8 +81,8 @@ pub(crate) enum Origin {
 /// A request: an operation or internal step of a component. Occupies one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// Token that the submitter gave the request. If two page reads share a link frame, each has the index of the other
-    /// in the [`Slab`], plus 1.
+    /// Token that the submitter gave the request. A page read has none: if it shares a link frame with another, this is
+    /// the other's index in the [`Slab`] plus 1.
     pub token: u64,
     /// Byte offset (operations), first logical page (page reads) or batch number (program operations).
     pub at: u64,

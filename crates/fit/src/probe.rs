@@ -95,7 +95,8 @@ const DEEP: &[Short] = &[
     ("write-4k-q64", 1, 64, "4KiB", 0, ""),
     ("mix-70-4k-q32", 1, 32, "4KiB", 70, ""),
 ];
-/// Several threads and large blocks, for devices whose data the caller's core copies.
+/// Cells with two threads, or with large blocks, for devices such as RAM disks, where the core that issues an operation
+/// also copies its data.
 const THREADS: &[Short] = &[
     ("read-4k-t2", 2, 1, "4KiB", 100, ""),
     ("read-1m-q1", 1, 1, "1MiB", 100, ""),

@@ -68,7 +68,9 @@ pub(crate) fn command(
                 of_run(flags, &measure(flags, cli, words, &target, probes)?)?
             }
             (None, None, None) => {
-                return Err(Failure::input("name a target, a run with --from, or --figures"));
+                return Err(Failure::input(
+                    "give a target to measure, --from RUN, or --figures FILE",
+                ));
             }
         };
     let mut live = LiveLine::new(flags.quiet || flags.json);

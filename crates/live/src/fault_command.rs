@@ -91,8 +91,17 @@ impl Arguments<'_> {
 /// Parses a fault command such as `slow x10`, given as its words.
 ///
 /// # Errors
-/// The command is not valid. The message shows the syntax.
+/// The command is not valid, or affects no request. The message shows the syntax.
 pub fn parse(words: &[&str]) -> Result<Ask, String> {
+    let ask = parse_recorded(words)?;
+    if let Ask::Interface { fault, .. } = &ask {
+        interface::check_effect(fault)?;
+    }
+    Ok(ask)
+}
+
+/// Like [`parse`], and accepts faults that affect no request: records of earlier versions may have them.
+pub(crate) fn parse_recorded(words: &[&str]) -> Result<Ask, String> {
     let Some((&verb, rest)) = words.split_first() else {
         return Err(format!("the fault is missing: {}", table::examples()));
     };

@@ -442,7 +442,7 @@ fn read(text: &str) -> Option<Line> {
         "f" => {
             let at_ns = number()?;
             let rest: Vec<&str> = words.collect();
-            match fault_command::parse(&rest) {
+            match fault_command::parse_recorded(&rest) {
                 Ok(Ask::Fault(fault)) => Some(Line::Fault { at_ns, fault }),
                 Ok(Ask::Interface { volume, fault }) => {
                     Some(Line::Interface(RecordedFault { at_ns, volume, fault }))

@@ -44,6 +44,7 @@ use crate::record::Recorder;
 use crate::store::Store;
 use crate::transport::{Followed, Transport};
 use clock::Clock;
+pub(crate) use clock::HELD_BACK_SHARE;
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::{IoError, Op};
 use limits::Limits;
@@ -337,7 +338,7 @@ impl<S: Sink> Live<S> {
         let ahead_ns = self.transport.ahead_ns();
         // The transport's estimate may have decreased since, but machine time must not.
         let until_ns = self.machine_ns(now_ns.saturating_add(ahead_ns)).max(inner.machine.now_ns());
-        let (mut steps, mut lags) = (0_u32, false);
+        let (mut steps, mut lags, mut until_ns) = (0_u32, false, until_ns);
         while let Some(next_ns) = inner.machine.next_event()
             && next_ns <= until_ns
         {
@@ -348,6 +349,7 @@ impl<S: Sink> Live<S> {
             {
                 self.hold_back(next_ns);
                 lags = true;
+                until_ns = next_ns - 1;
                 break;
             }
             let done = inner.machine.next_completion(next_ns);

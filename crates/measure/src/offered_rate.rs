@@ -11,7 +11,7 @@ pub(crate) const RATE_SHARE_MIN: f64 = 0.97;
 /// stall that has just begun leaves a smaller backlog.
 pub(crate) const BACKLOG_SHARE_MAX: f64 = 0.01;
 /// Maximum shortfall of random arrivals below the offered rate that counts as chance, in standard deviations.
-const CHANCE_DEVIATIONS: f64 = 4.0;
+const CHANCE_DEVIATIONS: f64 = 3.5;
 /// Shortfall, as a fraction of the due operations, from which the rate counts as missed if the queue grew by them.
 const GROWTH_SHARE_MIN: f64 = 0.003;
 /// Minimum correlation of the mean response time with time for a queue that grows evenly.

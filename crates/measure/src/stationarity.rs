@@ -255,7 +255,8 @@ impl<'a> Series<'a> {
             let mut held: f64 = self.rates[place.clone()].iter().map(|rate| offered - rate).sum();
             let after = place.end..next;
             for (caught_up, rate) in caught_up[after.clone()].iter_mut().zip(&self.rates[after]) {
-                if held <= 0.0 {
+                // A target that is slower after the stall does not catch up.
+                if held <= 0.0 || *rate <= offered {
                     break;
                 }
                 *caught_up = true;

@@ -201,7 +201,7 @@ impl Verification {
         self.found.get(&finding).filter(|found| found.reads > 0)
     }
 
-    /// Number of units read with a finding that proves a storage fault.
+    /// Number of reads of units whose result proves a storage fault.
     pub fn wrong_reads(&self) -> u64 {
         self.found.iter().filter(|(of, _)| of.is_wrong()).map(|(_, found)| found.reads).sum()
     }

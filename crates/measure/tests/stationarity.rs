@@ -252,6 +252,15 @@ fn what_a_stall_held_up_is_no_trend() {
     }
     let found = said(&cell);
     assert!(found.iter().all(|(code, _)| code == "STALL") && !found.is_empty(), "{found:?}");
+    // A target that is slower after the stall does not catch up.
+    let mut slower = cell.clone();
+    (30..33).for_each(|i| slower.series[i] = Interval::default());
+    for (i, interval) in slower.series.iter_mut().enumerate().skip(33) {
+        *interval = Interval::default();
+        let longest_ns = if i == 33 { 300 * MS } else { MS };
+        interval.class_mut(OpKind::Read).service.record_n(longest_ns, 50);
+    }
+    assert!(said(&slower).contains(&("TREND".to_owned(), Level::Warning)), "{:?}", said(&slower));
     let verdicts = judge(&cell);
     let stall = verdicts.iter().find(|v| v.code == "STALL").unwrap();
     assert!(!stall.text.contains("without stalls"), "the rate is that offered: {}", stall.text);

@@ -82,7 +82,7 @@ pub(crate) fn report(live: &Served, factor: f64, time_ns: u64, console: Console)
     let time = |ns: u64| human::time_ns(ns as f64);
     let tail = quantile(0.99).map_or(String::new(), |ns| format!(", p99 {}", time(ns)));
     let limit_ns = time_ns as f64 * LATE_SHARE;
-    let (label, verdict) = if median_ns as f64 <= limit_ns {
+    let (label, verdict) = if median_ns as f64 <= limit_ns && !live.is_held_back() {
         ("steady", "")
     } else {
         ("warning", ": this machine does not keep up; use a longer --steady=TIME")

@@ -215,8 +215,8 @@ fn whole(of: &Record) -> Range<usize> {
 const TEXTS: [&str; 4] = ["figure", "system", "workload", "metric"];
 const NUMBERS: [&str; 4] = ["block", "depth", "threads", "devices"];
 
-/// Whether a row matches all values in `asked`. If several records of `asked` have the same key, the first record
-/// counts.
+/// Whether the row with this key matches every value in `asked`. If several records give the same field, such as
+/// `block`, the first one counts.
 fn is_meant(asked: &[&Record], key: &Key) -> bool {
     let texts = [&key.figure, &key.system, &key.workload, &key.metric];
     let numbers = [key.block_bytes, key.queue_depth, key.threads, key.devices];

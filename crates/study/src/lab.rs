@@ -153,7 +153,8 @@ fn optima(recipe: &Recipe) -> Vec<&Optimum> {
     }
 }
 
-/// For each optimum, one long cell among the optimum's candidates, to estimate the cost of measuring the optimum.
+/// Returns a long cell for each optimum that the study searches: the first candidate, from which the cost of the search
+/// is estimated.
 fn first_optima(study: &Study) -> impl Iterator<Item = CellKey> {
     let all = study.rows.iter().flat_map(|row| optima(&row.recipe));
     all.filter_map(|o| Some(CellKey { long: true, ..*o.cells.first()? }))

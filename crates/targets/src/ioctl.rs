@@ -142,8 +142,8 @@ struct LoopInfo64 {
     init: [u64; 2],
 }
 
-/// Identifies the backing of a loop device: packed device number of the backing's file system, inode number, and packed
-/// device number of a backing device. For a backing file, the last is 0 or the file system's number.
+/// Identifies the file or block device behind a loop device: packed number of the file system that holds the file or the
+/// device node, its inode number, and the packed number of the block device (for a file, 0 or the file system's number).
 pub(crate) fn loop_backing(fd: impl AsFd) -> Result<(u64, u64, u64)> {
     let mut info = LoopInfo64 {
         device: 0,

@@ -40,13 +40,21 @@ setters! {
     with_time(time_ns: u64) limits.time_ns = Some(time_ns);
     /// Sets the number of operations after which the workload ends; does not change other limits.
     with_ops(ops: u64) limits.ops = Some(ops);
-    /// Sets the number of bytes after which the workload ends; does not change other limits.
-    with_bytes(bytes: u64) limits.bytes = Some(bytes);
     /// Sets the ramp (warm-up before the measurement), ns.
     with_ramp(ramp_ns: u64) limits.ramp_ns = ramp_ns;
 }
 
 impl Spec {
+    /// Sets the number of measured bytes after which the workload ends; does not change other limits.
+    ///
+    /// # Errors
+    /// The rule that the changed specification would break.
+    pub fn with_bytes(mut self, bytes: u64) -> Result<Self, String> {
+        self.limits.bytes = Some(bytes);
+        self.limits.ramp_counts = false;
+        self.checked()
+    }
+
     /// Sets the same block sizes for all kinds of operations.
     ///
     /// # Errors

@@ -113,7 +113,7 @@ fn rule(v: &Record, path: &str) -> Option<Fault> {
     None
 }
 
-/// Reads the limits of a device or system.
+/// Reads the limits of operations and throughput that a device or system declares.
 pub(super) fn limits(v: &Record) -> Vec<LimitRules> {
     let of_table = |&(table, counts): &(&'static str, _)| {
         v.records(table).filter_map(move |limit| one(limit, table, counts))

@@ -88,8 +88,8 @@ impl MediaCache {
         (self.pieces.len() < self.entries_max).then_some(at)
     }
 
-    /// Returns the position of the next `len` bytes, which lie together, and the bytes skipped before them at the
-    /// end of the cache; `None`: they do not fit.
+    /// Finds contiguous free space for the next `len` bytes. Returns its position, and the number of bytes skipped at the
+    /// end of the cache if the space is at its start; `None`: they do not fit.
     fn space(&self, len: u64) -> Option<(u64, u64)> {
         let to_end = self.capacity_bytes - self.tail;
         if len <= to_end {

@@ -89,8 +89,8 @@ impl FlashDevice {
         }
     }
 
-    /// Accepts a unit of a write into the protected buffer, with the new data below the byte `to`. `end`: end of the
-    /// whole write.
+    /// Accepts a unit of a torn write into the protected buffer: the new data up to the byte `to`, exclusive, and the old
+    /// data after it. `end`: end of the whole write.
     fn accept_torn(&mut self, core: &mut Core, slot: u32, unit: u64, end: u64, to: u64) {
         let (part, token) = (self.part, core.value(slot, unit));
         let unit_end = (unit + 1) * UNIT_BYTES;

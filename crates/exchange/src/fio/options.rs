@@ -258,7 +258,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "pre_read",
         "iodyno does not fill the page cache before a job",
-        "put a job that reads the file before this one, and `stonewall` into this one",
+        "add a job that reads the file before this job, and `stonewall` to this job",
     ),
     ("file_append", "iodyno does not append to files", "remove the line"),
     ("write_hint", "iodyno gives no lifetime hints for writes", "remove the line"),

@@ -91,7 +91,7 @@ pub struct Size {
     /// PART is a device of an array, one adapter of a pair, or the link between the two adapters.
     #[arg(long, value_name = "PART", value_parser = ["device", "adapter", "link"], conflicts_with = "saturate")]
     pub survive: Option<String>,
-    /// Require flash to last this many years at the demand's write rate; 0: no limit [default: its rated years]
+    /// Require flash to last at least this many years at the demand's write rate; 0: any time [default: the device's rated years]
     #[arg(long, value_name = "YEARS", value_parser = years, conflicts_with = "saturate")]
     pub life: Option<f64>,
     /// Require at least this much usable capacity, such as `20TB` [default: no requirement]

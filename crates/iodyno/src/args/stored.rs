@@ -111,9 +111,9 @@ pub struct Import {
     /// Each JSON file becomes a run, and each of its jobs a cell, with a warning that iodyno did not measure it. The bins
     /// of json+ preserve the whole latency distribution; plain JSON has percentiles only.
     ///
-    /// Log files (`*.log`) add time series. They must keep the names that fio gave. write_lat_log without log_avg_msec
-    /// gives each I/O, write_hist_log with log_hist_msec percentiles per interval, and write_iops_log or write_bw_log
-    /// with log_avg_msec rates.
+    /// Log files (`*.log`) add time series: each I/O from write_lat_log (without log_avg_msec), percentiles per interval
+    /// from write_hist_log (with log_hist_msec), and rates from write_iops_log or write_bw_log (with log_avg_msec).
+    /// They must keep the names that fio gave.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 }

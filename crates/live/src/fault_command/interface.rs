@@ -124,15 +124,11 @@ pub(super) fn parse(verb: &str, rest: &[&str]) -> Result<Ask, String> {
                 false
             }
             "next" => {
-                let next = count(value)?;
-                if next == 0 {
-                    return Err("`next 0` affects no request: use `next 1` or more".to_owned());
-                }
-                scope.next = Some(next);
+                scope.next = Some(count(value)?);
                 false
             }
             "for" => {
-                scope.for_ns = Some(time_ns("for", value.ok_or_else(|| needs("10s"))?)?);
+                scope.for_ns = Some(delay_ns(value.ok_or_else(|| needs("10s"))?)?);
                 false
             }
             "volume" if value.is_some() => {
@@ -165,13 +161,18 @@ fn check_scope(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Parses the time after `word`. A fault that lasts no time affects no request, so 0 is refused.
-fn time_ns(word: &str, text: &str) -> Result<u64, String> {
-    match delay_ns(text)? {
-        0 => Err(format!(
-            "`{word} {text}` affects no request: use a time above 0, such as `{word} 5s`"
-        )),
-        ns => Ok(ns),
+/// Refuses a fault that affects no request. Records may have such faults.
+pub(super) fn check_effect(fault: &InterfaceFault) -> Result<(), String> {
+    let no_time = |word: &str| {
+        Err(format!("`{word} 0s` affects no request: use a time above 0, such as `{word} 5s`"))
+    };
+    match (fault.action, fault.scope) {
+        (_, Scope { next: Some(0), .. }) => {
+            Err("`next 0` affects no request: use `next 1` or more".to_owned())
+        }
+        (_, Scope { for_ns: Some(0), .. }) => no_time("for"),
+        (Action::Hang { for_ns: Some(0) }, _) => no_time("hang"),
+        _ => Ok(()),
     }
 }
 
@@ -187,7 +188,7 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
             by_ns => Action::Delay { by_ns },
         },
         "hang" if value.is_empty() => Action::Hang { for_ns: None },
-        "hang" => Action::Hang { for_ns: Some(time_ns("hang", value)?) },
+        "hang" => Action::Hang { for_ns: Some(delay_ns(value)?) },
         "stale" => Action::Stale,
         "torn" if value == "unit" => Action::Tear { kept_bytes: UNIT_BYTES as u32 },
         "torn" => {
@@ -374,6 +375,17 @@ mod tests {
             assert_eq!((volume, described(&fault).as_str()), (on, says), "{command}");
             let written = at_interface_in_words(volume, &fault);
             assert_eq!(read(&written), Ok(Ask::Interface { volume, fault }), "{written}");
+        }
+    }
+
+    /// Records of earlier versions have faults that affect no request.
+    #[test]
+    fn a_record_may_have_faults_without_effect() {
+        for fault in ["error EIO next 0 0", "error EIO for 0ns 0", "hang 0ns 0"] {
+            let words: Vec<&str> = fault.split(' ').collect();
+            let recorded = super::super::parse_recorded(&words);
+            assert!(matches!(recorded, Ok(Ask::Interface { .. })), "{fault}: {recorded:?}");
+            assert!(read(fault).unwrap_err().contains("affects no request"), "{fault}");
         }
     }
 

@@ -4,6 +4,9 @@
 use super::{Inner, Live, Now, Sink};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Fraction of the elapsed time up to which the time held back is that of single interruptions, such as a preemption.
+pub(crate) const HELD_BACK_SHARE: f64 = 0.01;
+
 /// Start, speed and delay of the simulated time.
 #[derive(Debug)]
 pub(super) struct Clock {
@@ -35,6 +38,12 @@ impl<S: Sink> Live<S> {
     /// real time.
     pub fn held_back_ns(&self) -> u64 {
         self.clock.held_back_ns()
+    }
+
+    /// Whether the simulated time was held back for a relevant part of the time since the start.
+    pub fn is_held_back(&self) -> bool {
+        let elapsed_ns = self.now_ns().saturating_sub(self.clock.begin_ns);
+        self.held_back_ns() as f64 > HELD_BACK_SHARE * elapsed_ns as f64
     }
 
     /// Converts a reading of the real clock to simulated time, ns.

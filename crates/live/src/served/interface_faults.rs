@@ -1,20 +1,28 @@
 //! Faults at the interfaces of a machine's volumes: injects and clears them, and applies them to requests.
 
 use super::operations::Inner;
-use super::{Live, Payload, Sink};
+use super::{Live, Payload, Sink, deliver};
+use crate::counts::Looks;
 use crate::interface_fault::{Action, Injected, InterfaceFault, Met, misdirected};
 use iodyno_units::{IoError, Op, OpKind};
 
 impl<S: Sink> Live<S> {
     /// Injects a fault at a volume's interface now. Its duration and delays are in simulated time.
     pub fn add_interface_fault(&self, volume: u32, fault: InterfaceFault) {
+        let mut completed = Vec::new();
         let mut inner = self.lock();
+        // A machine that lags has not reached the time of the clock.
+        let now_ns = self.now_ns();
+        self.advance(&mut inner, now_ns, Looks::default(), &mut completed);
         // Not earlier than the last input in the record.
-        let at_ns = self.input_ns(&inner, self.now_ns());
+        let at_ns = self.input_ns(&inner, now_ns);
         inner.interface_faults[volume as usize].add(at_ns, fault);
         if let Some(recorder) = &mut inner.recorder {
             recorder.interface_fault(at_ns, volume, &fault);
         }
+        self.plan(&mut inner);
+        drop(inner);
+        deliver(completed);
     }
 
     /// Ends the delays of a kind of operation at a volume's interface; `None`: all of its delays.
@@ -32,8 +40,11 @@ impl<S: Sink> Live<S> {
 
     /// The faults at a volume's interface, including those that are over.
     pub fn interface_faults(&self, volume: u32) -> Vec<Injected> {
-        let now_ns = self.machine_ns(self.now_ns());
-        self.lock().interface_faults[volume as usize].listed(now_ns).to_vec()
+        let mut inner = self.lock();
+        // A machine that lags has not reached the time of the clock.
+        let next_ns = inner.machine.next_event().unwrap_or(u64::MAX);
+        let now_ns = self.machine_ns(self.now_ns()).min(next_ns);
+        inner.interface_faults[volume as usize].listed(now_ns).to_vec()
     }
 }
 

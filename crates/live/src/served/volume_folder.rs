@@ -115,7 +115,7 @@ impl VolumeFolder {
         Ok(())
     }
 
-    /// Opens the folder of an array whose members are not devices but, for instance, arrays.
+    /// Opens the folder of an array such as RAID 50, whose members are arrays, or caches or adapters above other parts.
     fn open_branches(
         &mut self,
         path: &Path,

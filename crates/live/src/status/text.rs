@@ -4,6 +4,7 @@ use super::{
     AdaptersStatus, ArrayStatus, InterfaceFaultStatus, MemberDevices, MemberState, MemoryStatus,
     ModelStatus, NativeStatus, Status, VolumeStatus,
 };
+use crate::served::HELD_BACK_SHARE;
 use iodyno_units::human;
 use iodyno_units::text::numbered;
 use std::fmt::Write as _;
@@ -41,7 +42,9 @@ impl ModelStatus {
             let _ = write!(text, ", × {factor} in real time");
         }
         text += "\n";
-        if self.held_back_ns > 0 {
+        // Single interruptions are no alarm.
+        let passed_ns = self.machine_ns as f64 * self.dilation.unwrap_or(1.0);
+        if self.held_back_ns as f64 > HELD_BACK_SHARE * (passed_ns + self.held_back_ns as f64) {
             let lag = human::duration_ns(self.held_back_ns);
             alarm(
                 &mut text,

@@ -14,6 +14,8 @@ const EXPRESSED: &[&str] = &[
     "limits.time",
     "limits.ramp",
     "limits.steady",
+    // As fio's `size`.
+    "limits.ramp_counts",
     "arrivals.rate",
     "write.flush_every",
     // fio's engines but io_uring wait for a flush.

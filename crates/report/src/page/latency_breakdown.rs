@@ -224,7 +224,7 @@ fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
     is_known.then(|| {
         let phases = vec![
             (USER.to_owned(), user_ns),
-            ("kernel, in the workers' processor time".to_owned(), kernel_ns),
+            ("kernel part of the workers' processor time".to_owned(), kernel_ns),
             ("device and waiting".to_owned(), mean_ns - user_ns - kernel_ns),
         ];
         Bar { name: name.to_owned(), phases }

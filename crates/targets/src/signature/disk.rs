@@ -38,7 +38,7 @@ pub(super) fn find(ends: &Ends, found: &mut Found) -> bool {
 }
 
 /// Number of used entries in an MBR's partition table; `None` if an entry is invalid. The table's four entries of 16
-/// bytes start at offset 446: boot flag, start and end, type at 4, first sector at 8, sector count at 12.
+/// bytes start at offset 446: boot flag at 0, type at 4, first sector at 8, sector count at 12.
 fn mbr_partitions(ends: &Ends) -> Option<usize> {
     let mut used = 0;
     for entry in (0..4).map(|i| 446 + 16 * i) {

@@ -69,8 +69,8 @@ impl File {
         self.doubts.store(doubtful.len(), Ordering::Relaxed);
     }
 
-    /// Tries to write a checksum that matches a unit's content after a failed write; a corrupt unit keeps its
-    /// wrong checksum. The caller holds the unit's lock.
+    /// Tries to write a checksum that matches a unit's content after a failed write. A corrupt unit keeps its checksum,
+    /// which reveals the corruption. The caller holds the unit's lock.
     #[cold]
     fn resolve(&self, unit: u64, generation: u64) {
         let mut bytes = [0; UNIT];

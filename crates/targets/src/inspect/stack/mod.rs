@@ -112,7 +112,8 @@ pub struct Stack {
     pub layers: Vec<Layer>,
     /// Kind of storage at the bottom of the stack. If there are several kinds, the one that comes last in [`End`].
     pub end: End,
-    /// Disks or partitions at the bottom of the stack; empty if the data is only in memory or elsewhere.
+    /// Disks or partitions at the bottom of the stack; empty if the data is in memory or on another machine, or if the
+    /// devices are unknown.
     pub lowest: Vec<Lowest>,
     /// Clauses for warnings. Each states which layer uses the page cache even with direct I/O, and how to avoid that.
     pub page_cache: Vec<String>,
