@@ -98,7 +98,7 @@ fn bad_input_is_refused_with_the_rule() {
         ("--adapter 57ce-pair-48ssd-raid5", &["lists devices of its own"]),
         ("--device no-such", &["there is no device named `no-such`"]),
         ("--price prices.toml", &["the price of `ssd-gen3-emlc` is below 0", "prices.toml:4"]),
-        ("--price other.toml", &["no device together with a system"]),
+        ("--price other.toml", &["no device for which it also lists a system"]),
         (
             "--price misspelt.toml",
             &["misspelt.toml:4", "no device `ssd-gen3-emcl`", "did you mean `ssd-gen3-emlc`?"],
