@@ -121,6 +121,18 @@ fn a_share_of_failures_needs_both_counts() {
     assert!(text.starts_with("101 operations failed, including those during the ramp: "), "{text}");
 }
 
+/// The advised window has as many operations in flight at its end, in a tenth of the time: it is longer than this one,
+/// however short the latency.
+#[test]
+fn a_window_that_is_too_short_has_to_be_longer() {
+    let mut cell = sound();
+    let carried_ns = cell.resources.outstanding_area_ns / 5;
+    cell.resources.outstanding_area_ns += carried_ns;
+    cell.resources.carried_out_ns += carried_ns as i128;
+    let text = said(&cell, "WINDOW_TOO_SHORT").unwrap();
+    assert!(text.contains("17 %") && text.contains("measure for at least 4 s"), "{text}");
+}
+
 /// A replay is judged by the mean queue that it filled, not by the longest queue that it was allowed.
 #[test]
 fn a_replay_is_judged_by_the_queue_that_it_filled() {
@@ -608,15 +620,23 @@ fn emulated_transients_are_warned_of() {
         text.contains("from 25 % to 45 % full (of 192 MiB)") && text.contains("full 5.6 s later"),
         "{text}"
     );
+    assert!(
+        text.contains("a --ramp that is 11 s longer"),
+        "the window's 2 s, and 1.5 times: {text}"
+    );
     let text = said(&cell(level(20, 10, true)), "TRANSIENT").unwrap();
     assert!(text.contains("would be empty 2 s later"), "{text}");
     let credits =
         StoreLevel { store: "IOPS burst credits".into(), taken_bytes: 0, ..level(48, 36, true) };
     let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
     assert!(text.contains("the rest (19 % of all) lasts for 6 s more"), "{text}");
+    assert!(text.contains("a --ramp that is 11 s longer"), "{text}");
     let used_up = StoreLevel { end_bytes: 0, ..credits.clone() };
     let text = said(&cell(used_up), "TRANSIENT").unwrap();
-    assert!(text.contains("ran out during the window") && text.contains("2 s longer"), "{text}");
+    assert!(
+        text.contains("ran out during the window") && text.contains("up to 2 s longer"),
+        "{text}"
+    );
     let accrue = StoreLevel { one_way: false, ..credits.clone() };
     assert_eq!(said(&cell(accrue), "TRANSIENT"), None);
     for at_rest in [level(48, 48, false), level(48, 60, false), level(100_000, 100_000, true)] {

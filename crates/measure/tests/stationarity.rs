@@ -152,6 +152,19 @@ fn swings_are_seen_with_their_period() {
     assert!(found >= 0.8, "four and a half periods have no mean: {found}");
 }
 
+/// A load that pauses each 1.5 s has other phases in the first and the last fifth of the window: no trend.
+#[test]
+fn the_phases_of_a_swing_are_no_trend() {
+    let target = Simulated {
+        depth: 1,
+        window_ns: 20_000 * MS,
+        service_ns: &|at, _| if at % (1_500 * MS) < 1_000 * MS { MS } else { 5 * MS },
+        think_ns: 0,
+    };
+    let found = said(&target.cell(1));
+    assert!(matches!(found.as_slice(), [(code, _)] if code == "PERIODIC"), "{found:?}");
+}
+
 /// Honest targets get no verdict on stationarity, over many seeds.
 #[test]
 fn steady_targets_pass() {

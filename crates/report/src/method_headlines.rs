@@ -337,3 +337,15 @@ pub(crate) fn quantity(name: &str) -> Shown {
 pub(crate) fn is_over_workloads(axes: &[String]) -> bool {
     matches!(axes, [axis] if axis == "workload")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_rates_the_first_counts() {
+        let row = |oio, iops| Row { oio, iops: Some(iops), ..Row::default() };
+        let rows = [row(1, 900.0), row(2, 1_000.0), row(4, 1_000.0), Row::default()];
+        assert_eq!(most(&rows).map(|row| row.oio), Some(2));
+    }
+}

@@ -258,3 +258,18 @@ impl Spec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of `--bytes` are measured bytes, also of a fio job, whose size includes the ramp.
+    #[test]
+    fn given_bytes_do_not_include_the_ramp() {
+        let text = "schema = 1\nmix = { read = 1 }\n[limits]\nramp = \"1s\"\nbytes = \"1MiB\"\nramp_counts = true";
+        let spec = Spec::from_toml(text).unwrap();
+        assert!(spec.limits().ramp_counts);
+        let spec = spec.with_bytes(4 << 20).unwrap();
+        assert_eq!((spec.limits().bytes, spec.limits().ramp_counts), (Some(4 << 20), false));
+    }
+}

@@ -257,6 +257,11 @@ fn what_options_lack_is_listed() {
     {
         assert!(lacking.contains(words), "{words}: {lacking}");
     }
+    // A ramp that counts towards the size is fio's own.
+    place.write("r.fio", "[r]\nrw=write\nsize=64m\nramp_time=1ms\nioengine=psync\n");
+    let (lacking, options) = listed("run r.fio --on scratch:64MiB -q");
+    assert!(!lacking.contains("ramp_counts"), "{lacking}");
+    assert_eq!(options["ramp_time"], "1ms");
     let (lacking, options) =
         listed("run random-write --on scratch:4MiB --dsync --time 50ms --ramp 20ms -q");
     assert_eq!(lacking, "");

@@ -299,6 +299,7 @@ fn a_machine_that_lags_lets_others_in() {
         let op = Op { offset_bytes, len_bytes: UNIT as u32, kind: OpKind::Write, fua: false };
         open.push(rig.start(&op, random));
     }
+    assert!(!rig.live.is_held_back());
     // Each reading of the clock stands for a time in which few events were processed.
     NOW_NS.set(60_000_000_000);
     STEP_NS.set(1_000_000);
@@ -307,6 +308,7 @@ fn a_machine_that_lags_lets_others_in() {
     open.retain(|from| !is_over(from));
     assert!(open.len() > 100, "{} are left", open.len());
     assert!(rig.live.held_back_ns() > 59_000_000_000, "{}", rig.live.held_back_ns());
+    assert!(rig.live.is_held_back());
     let part = PartId(0);
     rig.live.inject(Fault::Delay { part, delay_ns: 5_000, kind: None });
     open.push(rig.begin(&Op::FLUSH, Payload::None));

@@ -93,6 +93,10 @@ fn record_lateness(
         let share = |count: u64| Some(count as f64 / lateness.count().max(1) as f64);
         cell.evidence.late_share = share(counts.late);
         cell.evidence.late_away_share = share(counts.late_away);
+        // After the simulated time was held back, no completion has the model's time.
+        if live.is_held_back() {
+            (cell.evidence.late_share, cell.evidence.late_away_share) = (Some(1.0), None);
+        }
         let words = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(|(name, q)| {
             let ns = lateness.supported_quantile_ns(q)?;
             Some(format!("{name} {}", human::time_ns(ns as f64)))
