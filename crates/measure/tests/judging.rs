@@ -102,6 +102,12 @@ fn a_queue_that_grows_evenly_misses_its_rate() {
     grown.key.place = Some(Place { is_trial: true, ..Place::default() });
     let missed = judge(&grown).into_iter().find(|v| v.code == "RATE_MISSED").unwrap();
     assert_eq!(missed.level, Level::Note);
+    // Its queue has to be long.
+    grown.resources.carried_out_ns = grown.resources.outstanding_area_ns as i128 / 5;
+    assert_eq!(said(&grown, "WINDOW_TOO_SHORT"), None);
+    let mut met = Cell { series: cell(0).series, ..grown.clone() };
+    met.key.offered_iops = Some(1_000.0);
+    assert!(said(&met, "WINDOW_TOO_SHORT").is_some());
     grown.evidence.trace = Some("a trace that offers ever more".to_owned());
     assert_eq!(said(&grown, "RATE_MISSED"), None);
 }

@@ -150,6 +150,11 @@ fn swings_are_seen_with_their_period() {
     let found =
         share(20, &short, |cell| said(cell).contains(&("PERIODIC".to_owned(), Level::Warning)));
     assert!(found >= 0.8, "four and a half periods have no mean: {found}");
+    // The advice is a window in which the mean is sound: about 0.3 / (π × 0.02) periods.
+    let verdicts = judge(&short.cell(0));
+    let text = &verdicts.iter().find(|v| v.code == "PERIODIC").unwrap().text;
+    let advised = text.split_once("measure for ").unwrap().1;
+    assert!(advised.starts_with(['5', '6', '7']), "{text}");
 }
 
 /// A load that pauses each 1.5 s has other phases in the first and the last fifth of the window: no trend.
@@ -214,7 +219,7 @@ fn steady_targets_pass() {
     }
     // Pauses of a workload that are longer than intervals, with nothing in flight.
     let paused =
-        Simulated { depth: 1, window_ns: 10_000 * MS, service_ns: &|_, _| 100_000, think_ns: 0 };
+        Simulated { depth: 4, window_ns: 10_000 * MS, service_ns: &|_, _| 100_000, think_ns: 0 };
     let mut cell = paused.cell(0);
     for index in (0..100).filter(|index| index % 10 < 3) {
         cell.series[index] = Interval::default();

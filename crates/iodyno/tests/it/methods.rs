@@ -496,6 +496,15 @@ fn the_highest_rate_under_a_latency() {
     assert!(of_both("surely_holds_iops") <= of_both("holds_iops"), "{both}");
     assert!(of_both("holds_iops") < of_both("capacity_iops"), "{both}");
 
+    // Cells without an estimate of how operations cluster prove nothing.
+    let short = place.document(&format!("{search} p50<150us --time 500ms"));
+    let found = &short["findings"]["subjects"][0]["stages"][0]["showed"];
+    assert!(number(&found["holds_iops"]) > 0.0, "{found}");
+    assert!(
+        found["surely_holds_iops"].is_null() && found["surely_fails_iops"].is_null(),
+        "{found}"
+    );
+
     let short = place.iodyno(&format!("{search} p99.9<10ms --time 20ms -q"));
     let said = short.succeeds().stdout.replace('\n', " ");
     assert!(said.contains("too few operations to tell") && said.contains("give --time 1 s"));

@@ -7,6 +7,7 @@ mod rig;
 use iodyno_emulate::spec::{Kind, Part};
 use iodyno_emulate::{AdapterFault, Fault, Machine, PartId};
 use iodyno_live::counts::Looks;
+use iodyno_live::fault_command::{self, Ask};
 use iodyno_live::record::{Record, Recorder};
 use iodyno_live::served::{ArrayFolder, DescribedArray, Payload};
 use iodyno_raid::Level;
@@ -280,6 +281,46 @@ fn a_record_of_adapters_gives_the_same_events() {
     let ended = record.replay(&mut machine, &mut |_, _| {}).unwrap();
     assert_eq!((ended.faults, ended.is_same()), (6, Some(true)));
     assert_eq!(machine.adapters().unwrap().dirty_bytes, 0);
+}
+
+/// A fault at the interface counts in the simulated time, also while that is held back: a reply that it delays stays
+/// back, and a fault that is injected begins at the held time.
+#[test]
+fn faults_at_the_interface_follow_the_held_time() {
+    NOW_NS.set(1_000);
+    let random = &mut stream(1, "lag and faults", 0);
+    let mut rig = Rig::new(Level::Raid1, 2, 1, 1, None);
+    let inject = |rig: &Rig, fault: &str| match fault_command::parse(
+        &fault.split(' ').collect::<Vec<_>>(),
+    ) {
+        Ok(Ask::Interface { volume, fault }) => rig.live.add_interface_fault(volume, fault),
+        other => panic!("{other:?}"),
+    };
+    inject(&rig, "delay 30s next 1");
+    let mut write = |rig: &mut Rig| {
+        let units = rig.bytes.len() as u64 / UNIT;
+        let offset_bytes = below(random, units) * UNIT;
+        let op = Op { offset_bytes, len_bytes: UNIT as u32, kind: OpKind::Write, fua: false };
+        rig.start(&op, random)
+    };
+    let delayed = write(&mut rig);
+    let others: Vec<_> = (0..400).map(|_| write(&mut rig)).collect();
+    NOW_NS.set(60_000_000_000);
+    STEP_NS.set(1_000_000);
+    rig.live.poll(Looks::default());
+    assert!(others.iter().any(|from| from.try_recv().is_ok()));
+    assert!(delayed.try_recv().is_err(), "30 s have not passed in the simulated time");
+    NOW_NS.set(200_000_000_000);
+    inject(&rig, "error EIO reads for 10s");
+    let faults = rig.live.interface_faults(0);
+    assert!(!faults.last().unwrap().is_over, "{faults:?}");
+    STEP_NS.set(0);
+    NOW_NS.set(NOW_NS.get() + 11_000_000_000);
+    for _ in 0..1_000 {
+        rig.live.poll(Looks::default());
+    }
+    let faults = rig.live.interface_faults(0);
+    assert!(faults.last().unwrap().is_over, "{faults:?}");
 }
 
 /// If this computer simulates too slowly, no thread keeps the lock until all due events have been processed: the
