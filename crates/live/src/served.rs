@@ -21,6 +21,7 @@
 
 mod array_bytes;
 mod array_folder;
+mod array_operations;
 mod attached;
 mod clock;
 mod faults;

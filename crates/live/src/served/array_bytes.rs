@@ -3,18 +3,38 @@
 //! This module performs the steps with the bytes, in the members' stores.
 //!
 //! A corrupt unit of a member can't be read, nor can data computed from it. This module reports the unit to the
-//! machine. The machine's next read of the unit then fails, which triggers the unit's recovery.
+//! machine. The machine's next read of the unit then fails, which triggers the unit's recovery. A rebuild may have
+//! copied the unit or computed others from it before; in their place [`UNREADABLE`] is stored, which counts as corrupt
+//! when it is read, also by a later server.
 
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::{ContentEvent, PartId};
 use iodyno_raid::Simd;
+use iodyno_units::rng;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 const UNIT: usize = UNIT_BYTES as usize;
 
 /// Content of a 4 KiB unit; `None` if it can't be read.
 type Page = Option<Box<[u8; UNIT]>>;
+
+/// Content of a member's unit that stands for data which could not be read or computed.
+static UNREADABLE: LazyLock<[u8; UNIT]> = LazyLock::new(|| {
+    const WHY: &[u8] =
+        b"iodyno: the data of this unit could not be read when it was rebuilt or updated\n";
+    let mut random = rng::stream(1, "unreadable", 0);
+    let mut bytes = [0; UNIT];
+    bytes.fill_with(|| rng::below(&mut random, 256) as u8);
+    bytes[..WHY.len()].copy_from_slice(WHY);
+    bytes
+});
+
+/// Whether the content of a member's unit stands for data that could not be read or computed.
+pub(super) fn is_unreadable(bytes: &[u8; UNIT]) -> bool {
+    *bytes == *UNREADABLE
+}
 
 /// A host's operation in progress on an array.
 #[derive(Debug)]
@@ -76,16 +96,14 @@ impl ArrayBytes {
             ContentEvent::Returned { token, unit, name } => self.give_back(token, unit, name),
             ContentEvent::Given { part, unit, part_bytes, token, name } => {
                 let page = self.page(name);
-                let store = &mut stores[part.index()];
-                // An unreadable page becomes an unreadable unit at its destination, too.
-                let bytes = page.as_deref().unwrap_or(&[0; UNIT]);
-                let at = unit * UNIT_BYTES;
-                let bytes = &bytes[part_bytes.range()];
-                let begun = store.begin_write(token, at + u64::from(part_bytes.start), bytes);
+                // An unreadable page makes the whole unit unreadable.
+                let (bytes, range) = match &page {
+                    Some(page) => (&**page, part_bytes.range()),
+                    None => (&*UNREADABLE, 0..UNIT),
+                };
+                let at = unit * UNIT_BYTES + range.start as u64;
+                let begun = stores[part.index()].begin_write(token, at, &bytes[range]);
                 debug_assert!(begun.is_ok(), "a member must be as large as its store");
-                if page.is_none() {
-                    store.corrupt(&(at..at + UNIT_BYTES), token);
-                }
             }
             ContentEvent::Passed { part, unit, token, from, of } => {
                 let Some(operation) = self.operations.get(&from) else { return };
@@ -130,13 +148,14 @@ impl ArrayBytes {
         }
         let mut page = zeroes();
         let read = store.read(unit * UNIT_BYTES, &mut page[..]);
-        if read.is_err() {
+        if read.is_err() || is_unreadable(&page) {
             self.corrupt.push((part, unit));
+            self.pages.insert(name, None);
         } else if *page == [0; UNIT] {
             *hole = unit..unit + store.hole_units(unit);
-            return;
+        } else {
+            self.pages.insert(name, Some(page));
         }
-        self.pages.insert(name, read.is_ok().then_some(page));
     }
 
     /// Multiplies page `term` by `factor` in the Galois field of the parity, and adds the product to page `name`.

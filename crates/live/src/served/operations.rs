@@ -1,7 +1,7 @@
 //! Operations in the machine, and their bytes. The bytes of a write are copied when it is submitted; the machine's
 //! content events then move the copy to a buffer or the medium. All times in this module are simulated.
 
-use super::array_bytes::{ArrayBytes, Operation};
+use super::array_bytes::ArrayBytes;
 use super::attached::Losses;
 use super::{ArrayFolder, Payload, Sink};
 use crate::counts::{Counts, Late, SlowOp};
@@ -24,21 +24,20 @@ const STRANDED_BYTES_MIN: u64 = 1 << 20;
 
 /// An outstanding operation on the emulated machine.
 #[derive(Debug)]
-struct Waiting<S> {
-    sink: S,
-    token: u64,
-    volume: u32,
-    kind: OpKind,
-    offset_bytes: u64,
-    len_bytes: u32,
-    /// Whether the write may be acknowledged only once it survives a power failure (FUA).
-    forced: bool,
+pub(super) struct Waiting<S> {
+    pub(super) sink: S,
+    pub(super) token: u64,
+    pub(super) worker: u32,
+    pub(super) volume: u32,
+    pub(super) op: Op,
+    /// Number of times that the operation was repeated because data of a member turned out to be corrupt.
+    pub(super) repeats: u32,
     /// Simulated time at which the operation was submitted, ns.
     submitted_ns: u64,
     /// Whether the store keeps the operation's data until the operation completes.
     holds: bool,
     /// Error that the store returned when it read or accepted the operation's data.
-    failed: Option<IoError>,
+    pub(super) failed: Option<IoError>,
     /// Fault at the interface to apply when the operation completes: it changes the data of a read, or delays the
     /// reply.
     met: Option<Met>,
@@ -53,7 +52,7 @@ pub(super) struct Inner<S> {
     /// Number of devices. Devices have the lowest component numbers.
     pub(super) devices: usize,
     /// Outstanding operations; the index is the low part of the operation's token.
-    waiting: Vec<Option<Waiting<S>>>,
+    pub(super) waiting: Vec<Option<Waiting<S>>>,
     free: Vec<u32>,
     pub(super) sequence: u64,
     /// Simulated time of the latest submission or fault, ns; no later submission may have an earlier time.
@@ -67,7 +66,7 @@ pub(super) struct Inner<S> {
     pub(super) trouble: Option<String>,
     changes: Vec<ContentEvent>,
     /// Data in flight between hosts and members of arrays.
-    arrays: ArrayBytes,
+    pub(super) arrays: ArrayBytes,
     /// Folder of each array, in which changes of the array's state are saved.
     pub(super) folders: Vec<(PartId, ArrayFolder)>,
     /// For each component of the machine, the number of its volume.
@@ -182,11 +181,10 @@ impl<S: Sink> Inner<S> {
         self.waiting[number as usize] = Some(Waiting {
             sink,
             token,
+            worker,
             volume,
-            kind: op.kind,
-            offset_bytes: op.offset_bytes,
-            len_bytes: op.len_bytes,
-            forced: op.fua,
+            op: *op,
+            repeats: 0,
             submitted_ns: at_ns,
             holds,
             failed,
@@ -252,63 +250,9 @@ impl<S: Sink> Inner<S> {
         }
     }
 
-    /// Marks a member's unit as corrupt: the machine's reads of the unit then fail, and the array recovers it.
-    fn is_corrupt(&mut self, part: PartId, unit: u64) {
-        self.counts[self.volume_of[part.index()]].corruptions_found += 1;
-        if part.index() >= self.devices {
-            // In the cache of an adapter, anything made of the unit is unreadable as well.
-            return;
-        }
-        let (offset_bytes, len_bytes) = (unit * UNIT_BYTES, UNIT_BYTES);
-        let fault = Fault::Latent { part, offset_bytes, len_bytes };
-        let at_ns = self.machine.now_ns();
-        if let Some(recorder) = &mut self.recorder {
-            recorder.fault(at_ns, &fault);
-        }
-        self.machine.inject(at_ns, fault);
-    }
-
     /// Number of the component at the top of a volume: its device, its array, or its path through adapters.
     pub(super) fn root(&self, volume: u32) -> usize {
         self.machine.system().volumes[volume as usize].root.index()
-    }
-
-    /// Registers an operation on an array. The machine's content events then move its data to and from the
-    /// members.
-    fn begin_on_array(&mut self, token: u64, op: &Op, payload: &Payload<'_>) {
-        let bytes = match (op.kind, payload) {
-            (OpKind::Read, _) => vec![0; op.len_bytes as usize],
-            (OpKind::Write, Payload::Write(bytes)) => bytes.to_vec(),
-            _ => Vec::new(),
-        };
-        let (offset_bytes, len_bytes) = (op.offset_bytes, u64::from(op.len_bytes));
-        let operation = Operation { offset_bytes, bytes, len_bytes, failed: false };
-        self.arrays.operations.insert(token, operation);
-    }
-
-    /// Removes a completed operation on an array, and copies the data of a read to its sink. Returns its error,
-    /// if any.
-    fn end_on_array(&mut self, waiting: &mut Waiting<S>) -> Option<IoError> {
-        if self.arrays.operations.is_empty() {
-            return None;
-        }
-        let operation = self.arrays.operations.remove(&waiting.token)?;
-        if waiting.kind == OpKind::Read && !operation.failed {
-            let into = waiting.sink.buffer();
-            let len = into.len().min(operation.bytes.len());
-            into[..len].copy_from_slice(&operation.bytes[..len]);
-        }
-        let mut failed = operation.failed.then_some(IoError::Io);
-        if waiting.kind == OpKind::Flush || waiting.forced {
-            for part in self.machine.system().parts_of(waiting.volume) {
-                let Some(store) = self.stores.get_mut(part.index()) else { continue };
-                if let Err(error) = store.settle() {
-                    failed = Some(IoError::from(&error));
-                    self.trouble.get_or_insert_with(|| error.to_string());
-                }
-            }
-        }
-        failed
     }
 
     /// Error that an operation must return because the volume has stranded bytes: the host's file system refused to
@@ -345,22 +289,23 @@ impl<S: Sink> Inner<S> {
         completed: &mut Completed<S>,
     ) {
         let number = (done.token & NUMBER_MASK) as u32;
-        let Some(mut waiting) = self.waiting[number as usize].take() else { return };
+        let Some(waiting) = self.waiting[number as usize].take() else { return };
+        let Some(mut waiting) = self.repeat(done, waiting) else { return };
         self.free.push(number);
         let volume = waiting.volume as usize;
         let of_array = self.end_on_array(&mut waiting);
         let mut failed = done.failure.or(waiting.failed).or(of_array);
         let root = self.root(waiting.volume);
         if let Some(store) = self.stores.get_mut(root).filter(|_| root < self.devices) {
-            let kept = match (waiting.holds, failed, waiting.kind) {
+            let kept = match (waiting.holds, failed, waiting.op.kind) {
                 (true, Some(_), _) => {
                     store.cancel_write(done.token);
                     Ok(())
                 }
                 (true, None, _) => {
                     let ended = store.end_write(done.token);
-                    let (at, len) = (waiting.offset_bytes, u64::from(waiting.len_bytes));
-                    if waiting.forced {
+                    let (at, len) = (waiting.op.offset_bytes, u64::from(waiting.op.len_bytes));
+                    if waiting.op.fua {
                         ended.and_then(|()| store.settle_range(at, len))
                     } else {
                         ended
@@ -384,8 +329,8 @@ impl<S: Sink> Inner<S> {
         }
         let latency_ns = done.at_ns.saturating_sub(waiting.submitted_ns);
         let slow = self.counts[volume].completed(
-            waiting.kind,
-            waiting.len_bytes,
+            waiting.op.kind,
+            waiting.op.len_bytes,
             (latency_ns, done.at_ns),
             late,
             failed.is_some(),
@@ -418,7 +363,7 @@ impl<S: Sink> Inner<S> {
                 let root = self.machine.system().volumes[volume].root.index();
                 self.stores[root].cancel_write(waiting.token);
             }
-            self.counts[volume].errors[waiting.kind.index()] += 1;
+            self.counts[volume].errors[waiting.op.kind.index()] += 1;
             completed.push((waiting.sink, Err(error)));
         }
     }
@@ -436,11 +381,11 @@ fn slow_op<S>(
     SlowOp {
         latency_ns,
         completed_ns,
-        offset_bytes: waiting.offset_bytes,
-        len_bytes: waiting.len_bytes,
+        offset_bytes: waiting.op.offset_bytes,
+        len_bytes: waiting.op.len_bytes,
         faults: [
             faults.slow_factor > 1.0,
-            faults.delay_ns[waiting.kind.index()] > 0,
+            faults.delay_ns[waiting.op.kind.index()] > 0,
             waiting.met.is_some(),
         ],
     }

@@ -1,6 +1,7 @@
 //! Resynchronises an array: in all rows that hold data, recomputes the parity, or overwrites all other copies with the
 //! first copy. Members are files or arrays.
 
+use super::array_bytes::is_unreadable;
 use crate::store::{Store, UNIT_BYTES};
 use iodyno_emulate::spec::SECTOR_BYTES;
 use iodyno_raid::layout::{InStripe, Role};
@@ -31,8 +32,11 @@ pub(super) trait Member {
 impl Member for &Store {
     fn read(&self, unit: u64) -> Result<Page, String> {
         let mut page = [0; UNIT];
-        let read = Store::read(self, unit * UNIT_BYTES, &mut page);
-        read.map(|()| page).map_err(|e| e.to_string())
+        Store::read(self, unit * UNIT_BYTES, &mut page).map_err(|e| e.to_string())?;
+        if is_unreadable(&page) {
+            return Err(format!("unit {unit} was rebuilt from data that could not be read"));
+        }
+        Ok(page)
     }
 
     fn write(&self, unit: u64, page: &Page) -> Result<(), String> {

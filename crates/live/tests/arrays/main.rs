@@ -14,6 +14,8 @@ use iodyno_raid::Level;
 use iodyno_units::rng::{below, stream};
 use iodyno_units::{IoError, Op, OpKind};
 use rig::{NOW_NS, Rig, STEP_NS, UNIT, options, stores_in_memory, system};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 #[test]
 fn every_read_returns_the_bytes_that_were_written_last() {
@@ -411,6 +413,66 @@ fn corrupt_data_of_a_member_is_rebuilt_or_refused() {
             rig.live.inject(Fault::Lose { part: PartId(0) });
             assert_eq!(read(&rig).0.is_err(), is_lost);
         }
+        rig.run(&op(OpKind::Write), random);
+        rig.run(&op(OpKind::Read), random);
+    }
+}
+
+/// Data of a member that has rotted on the host: reads recover it, also before the array knows. Where there is no other
+/// copy, reads fail until it is rewritten: of the member itself, of a member rebuilt from it, also if a server on the
+/// same files knows nothing of the damage.
+#[test]
+fn data_that_has_rotted_on_the_host_is_recovered_or_refused() {
+    for (level, members) in [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4)] {
+        NOW_NS.set(1_000);
+        let random = &mut stream(1, "rotted", 0);
+        let system = system(level, members, 0, 1, None);
+        let place = tempfile::tempdir().unwrap();
+        let Some(Part::Array(array)) = system.parts.last() else { panic!("an array") };
+        let described = DescribedArray {
+            name: "array",
+            layout: array.layout,
+            member_bytes: 32 * UNIT,
+            cached_bytes: None,
+        };
+        let path = place.path().join("array");
+        let open = || {
+            let (folder, stores) = ArrayFolder::open(&path, described, options()).unwrap();
+            let rig = Rig::over(&system, stores, level);
+            rig.live.keep_arrays(vec![(PartId(members), folder)]);
+            rig
+        };
+        let mut rig = open();
+        let len_bytes = 24 * UNIT as u32;
+        let op = |kind| Op { offset_bytes: 0, len_bytes, kind, fua: false };
+        let read = |rig: &Rig| rig.wait(&rig.begin(&op(OpKind::Read), Payload::ReadIntoSink));
+        rig.run(&op(OpKind::Write), random);
+        rig.run(&op(OpKind::Flush), random);
+        rig.settle();
+        // One unit of the first member, which the others can recover.
+        let rot = |unit: u64| {
+            let file = File::options().write(true).open(path.join("member-0")).unwrap();
+            file.write_all_at(&[0x55; 512], unit * UNIT + 512).unwrap();
+        };
+        rot(0);
+        rig.run(&op(OpKind::Read), random);
+        // Beyond redundancy, it makes the rebuilt members unreadable too.
+        let redundancy = rig.tolerates as u32;
+        let replaced = (members - redundancy..members).map(PartId);
+        replaced.clone().for_each(|part| _ = rig.live.inject(Fault::Lose { part }));
+        rot(1);
+        for part in replaced {
+            rig.live.inject(Fault::Replace { part });
+            rig.settle();
+        }
+        assert!(read(&rig).0.is_err(), "{level:?}");
+        rig.live.end(|_| 0).unwrap();
+        let Rig { live, bytes, .. } = rig;
+        drop(live);
+        let mut rig = Rig { bytes, ..open() };
+        assert!(read(&rig).0.is_err(), "{level:?}, after a restart");
+        rig.live.inject(Fault::Lose { part: PartId(0) });
+        assert!(read(&rig).0.is_err(), "{level:?}, without the first member");
         rig.run(&op(OpKind::Write), random);
         rig.run(&op(OpKind::Read), random);
     }
