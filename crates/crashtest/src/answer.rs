@@ -248,11 +248,12 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
     text.labelled("verdicts", LABEL, &verdicts.join(", "));
     let (judged_early, wrong_early) = explored.before_output;
     if wrong_early > 0 && recorded.lines > 0 {
+        let are = if wrong_early == 1 { "is" } else { "are" };
         text.labelled(
             "no promise",
             LABEL,
             &format!(
-                "{wrong_early} of {} before the program's first output are wrong: the program had promised nothing \
+                "{wrong_early} of {} before the program's first output {are} wrong: the program had promised nothing \
                  yet. Such findings are listed last. If the program creates its store first, do so in --setup",
                 counted(judged_early, "state")
             ),
@@ -297,8 +298,8 @@ fn show_notes(text: &mut Lines, outcome: &Outcome) {
             "note",
             LABEL,
             &format!(
-                "{} {were} written through a memory mapping. Such a write is recorded when the kernel passes it on, at \
-                 msync, fsync, munmap or exit: states in which it survives a cut before that are not explored",
+                "{} {were} written through a memory mapping. The kernel passes such writes on only at msync, fsync, munmap or \
+                 exit, and they are recorded then. States that contain them earlier are not explored",
                 clean(&names)
             ),
         );
@@ -323,11 +324,11 @@ fn confirmation(finding: &Finding, guest: &Outcome) -> String {
 
 fn checks_in_words(explored: &Explored) -> String {
     format!(
-        "the checker ran {} times in {}; {} more states equal a checked state, and {} differ from a checked state only \
-         in data that the checker does not read",
-        explored.checked,
+        "the checker ran {} in {}. It skipped {} equal to a checked state, and {} different only in data that it does not \
+         read",
+        counted(explored.checked, "time"),
         time(explored.elapsed),
-        explored.same_content,
+        counted(explored.same_content, "state"),
         explored.same_reads
     )
 }
@@ -386,7 +387,7 @@ fn show_finding(text: &mut Lines, finding: &Finding, setting: &Setting) {
         let count = described.later_survivors;
         let words = match count {
             1 => format!("1 later effect: {first}"),
-            _ => format!("{count} later effects, the first a {first}"),
+            _ => format!("{count} later effects, the first: {first}"),
         };
         text.labelled("survive", LABEL, &words);
     }

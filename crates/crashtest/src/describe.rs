@@ -7,6 +7,7 @@ use crate::minimise::Finding;
 use crate::rules::Commit;
 use crate::states::States;
 use crate::tree::Tree;
+use iodyno_units::human::counted;
 use serde::Serialize;
 
 /// A change, or part of one, that was lost or torn by the power cut.
@@ -101,7 +102,7 @@ fn in_words(states: &States, effects: &[usize]) -> Vec<Loss> {
         words[i] = Some(Loss {
             effect: act_in_words(&effect.act, &tree, &after),
             kept_by: if effect.is_given_up {
-                "fsync after writing it again, since its own fsync failed".to_owned()
+                "fsync after a second write of the data, since the first fsync failed".to_owned()
             } else {
                 kept_by(&effect.act, &after, states.effects().rules.commit)
             },
@@ -132,10 +133,11 @@ fn entry(tree: &Tree, directory: NodeId, name: &[u8]) -> String {
 fn act_in_words(act: &Act, before: &Tree, after: &Tree) -> String {
     match act {
         Act::Data { node, offset, data } => {
-            format!("write of {} bytes at {offset} of {}", data.len(), quoted(after, *node))
+            let bytes = counted(data.len() as u64, "byte");
+            format!("write of {bytes} at {offset} of {}", quoted(after, *node))
         }
         Act::Grow { node, size_bytes } => {
-            format!("growth of {} to {size_bytes} bytes", quoted(after, *node))
+            format!("growth of {} to {}", quoted(after, *node), counted(*size_bytes, "byte"))
         }
         Act::Metadata(change) => match change {
             Change::Make { directory, name, .. } => {
@@ -154,12 +156,16 @@ fn act_in_words(act: &Act, before: &Tree, after: &Tree) -> String {
             ),
             Change::Write { node, .. } => format!("write of {}", quoted(before, *node)),
             Change::Zero { node, offset, len_bytes } => {
-                format!("zeroing of {len_bytes} bytes at {offset} of {}", quoted(before, *node))
+                let bytes = counted(*len_bytes, "byte");
+                format!("zeroing of {bytes} at {offset} of {}", quoted(before, *node))
             }
             Change::Resize { node, size_bytes } => {
-                format!("change of the size of {} to {size_bytes} bytes", quoted(before, *node))
+                let bytes = counted(*size_bytes, "byte");
+                format!("change of the size of {} to {bytes}", quoted(before, *node))
             }
-            Change::Mode { node, .. } => format!("permissions of {}", quoted(before, *node)),
+            Change::Mode { node, .. } => {
+                format!("change of the permissions of {}", quoted(before, *node))
+            }
         },
     }
 }

@@ -195,7 +195,7 @@ impl Run {
     fn operation(&mut self, kind: OpKind, bytes: &Range<u64>, fua: bool) -> Result<(), String> {
         if bytes.end > self.capacity_bytes {
             return Err(format!(
-                "the log writes up to byte {}, but the device has only {}",
+                "the log writes up to byte {}, but the device has only {} bytes",
                 bytes.end, self.capacity_bytes
             ));
         }

@@ -48,7 +48,7 @@ pub fn of_bytes(bytes: &[u8], mut start: Tree) -> Result<History, String> {
     let is_sector = (SECTOR_BYTES_MIN..=SECTOR_BYTES_MAX).contains(&sector_bytes);
     if !is_sector || !sector_bytes.is_power_of_two() {
         return Err(format!(
-            "the log has sectors of {sector_bytes} bytes, but must have 512, 1024, 2048 or 4096"
+            "the log has sectors of {sector_bytes} bytes; the size must be 512, 1024, 2048 or 4096"
         ));
     }
     let has_disk = start.lookup(ROOT, DISK.as_bytes());

@@ -67,7 +67,7 @@ pub fn of_text(text: &str) -> Result<History, String> {
         match (event, number < head.start) {
             (Event::Change(change), true) => history.start.apply(&change),
             (_, true) => {
-                return Err(wrong("the initial folder must consist of changes".to_owned()));
+                return Err(wrong("each line of the initial folder must be a change".to_owned()));
             }
             (event, false) => history.events.push(event),
         }

@@ -138,7 +138,7 @@ fn in_words(steady: &Steady, criterion: f64) -> String {
     let how = if steady.by_slope { "changes by" } else { "deviates by at most" };
     let each = if steady.by_slope { " a second" } else { " from its mean" };
     format!(
-        "steady: over {} {figure} {how} {:.3} %{each} (requested limit: {})",
+        "steady: over {}, {figure} {how} {:.3} %{each} (requested limit: {})",
         human::duration_ns(steady.window_ns),
         criterion * 100.0,
         steady.within

@@ -114,7 +114,7 @@ impl fmt::Display for Preconditioned {
                 let (start, end) = (percent(start_ppm), percent(end_ppm));
                 write!(
                     f,
-                    "random in {block} blocks from {start} % to {end} %, the rest written once"
+                    "random in {block} blocks from {start} % to {end} % of the capacity, the rest written once"
                 )?;
             }
         }

@@ -34,7 +34,7 @@ impl Resource {
 /// Total time that the I/Os of a volume spent in a phase, and their number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Phase {
-    /// Name of the phase, such as `page read in the cells`.
+    /// Name of the phase, such as `die reads the page`.
     pub name: &'static str,
     /// Unit of `count`: reads, writes, or pages of reads.
     pub of: Of,

@@ -217,7 +217,7 @@ impl ZoneTable {
             || open > self.open_max
             || active > self.active_max
         {
-            return Err(format!("{open} zones are open and {active} active, counted: {self:?}"));
+            return Err(format!("counted {open} open and {active} active zones, but: {self:?}"));
         }
         Ok(())
     }

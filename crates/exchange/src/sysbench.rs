@@ -211,8 +211,12 @@ impl Reading<'_, '_> {
     fn flushes_at_end(&mut self, mode: Mode, files: u64, workload: &mut Draft) {
         let is_on = self.flag("file-fsync-end") && !self.flag("file-fsync-all");
         if mode.writes && is_on {
+            let flushes = match files {
+                1 => "a flush".to_owned(),
+                _ => format!("{files} flushes"),
+            };
             let words = format!(
-                "each thread ends with {files} flushes, within the measured window, as in sysbench"
+                "each thread ends with {flushes}, within the measured window, as in sysbench"
             );
             self.remark("file-fsync-end", &words);
             workload.flush_at_end(files);
@@ -258,7 +262,7 @@ impl Reading<'_, '_> {
         if rate == 0 {
             return None;
         }
-        self.remark("rate", "the rate counts events of all threads, including flushes, at exponential intervals. Response times count from the intended start, like sysbench's latency. Each worker has its own part of the schedule, but sysbench's threads share one queue");
+        self.remark("rate", "the rate is the total of all threads, including flushes, with Poisson arrivals. Response times count from the intended start, like sysbench's latency. Each worker has its own part of the schedule, but sysbench's threads share one queue");
         let rate_iops = rate as f64 * ops_per_event;
         Some(ArrivalKind::Open { rate_iops, process: Process::Poisson })
     }

@@ -368,8 +368,8 @@ fn finish(
     let parts = &trace.summary().parts;
     let has_levels = matches!(format, Format::Blkparse | Format::Events);
     if has_levels && parts.len() > 1 && chosen.only.is_empty() {
-        let named =
-            parts.iter().take(LISTED_MAX).map(|p| format!("{} ({} operations)", p.name, p.ops));
+        let named = parts.iter().take(LISTED_MAX);
+        let named = named.map(|p| format!("{} ({})", p.name, human::counted(p.ops, "operation")));
         let more = if parts.len() > LISTED_MAX { ", …" } else { "" };
         return Err(problem(format!(
             "the trace has {} devices: {}{more}",

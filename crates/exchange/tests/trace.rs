@@ -82,7 +82,7 @@ fn text_of_blkparse() {
     let two = BLK.replacen("  8,0    3        5", "  9,1    3        5", 1);
     let error = refusal(&two);
     assert!(
-        error.contains("8,0 (5 operations), 9,1 (1 operations)") && error.contains("--only 8,0"),
+        error.contains("8,0 (5 operations), 9,1 (1 operation)") && error.contains("--only 8,0"),
         "{error}"
     );
     let only = Selection { only: vec!["9,1".to_owned()], ..Selection::default() };

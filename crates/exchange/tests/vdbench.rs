@@ -166,7 +166,7 @@ fn ranges_are_those_of_vdbench() {
         assert_eq!(values(run).join(" "), expected, "{run}");
     }
     let text = "sd=sd1,lun=/a,size=1g\nwd=wd1,sd=sd1\nrd=r,wd=wd1,iorate=max,forrdpct=(100-0,10)\n";
-    says(&file(text).groups[0][0].notes, "goes down by steps");
+    says(&file(text).groups[0][0].notes, "descends with a fixed step");
     for (run, why) in [
         ("forthreads=(1-8)", "the range `1-8` has no step"),
         ("forthreads=(1-8,0)", "the range `1-8` has no step"),

@@ -146,7 +146,7 @@ fn identified(fitted: &Fitted) -> String {
     let count =
         |known: Known| fitted.estimates.iter().filter(|estimate| estimate.known == known).count();
     format!(
-        "{} of {} parameters are known to 5 %, {} roughly, {} not at all",
+        "{} of {} parameters known to within 5 %, {} roughly, {} not at all",
         count(Known::Identified),
         fitted.estimates.len(),
         count(Known::Roughly),
@@ -186,7 +186,7 @@ pub(crate) fn worthless(fitted: &Fitted) -> Option<String> {
     let (twin, nearest) = median_error(&fitted.held_out, Statistics::Mean)?;
     fitted.is_worthless().then(|| {
         format!(
-            "the nearest measured cell predicts the held-out cells better, {:.0} % off, than the twin, {:.0} % off",
+            "the nearest measured cell predicts the held-out cells better ({:.0} % off) than the twin ({:.0} % off)",
             nearest * 100.0,
             twin * 100.0
         )

@@ -155,7 +155,7 @@ fn observed(spec: &Spec, of: &Record) -> Result<Observed, Refused> {
             let key = if of.real("iops").is_some() { "iops" } else { "throughput" };
             return Err((
                 key,
-                "the rate of an open loop is given, and says nothing about the device".to_owned(),
+                "in an open loop the rate is an input: it says nothing about the device".to_owned(),
                 "give a latency",
             ));
         }

@@ -62,7 +62,7 @@ impl Bench {
         let mut devices = emulated.system.devices_mut();
         let (Some(placed), None) = (devices.next(), devices.next()) else {
             return Err(FitError::Start(
-                "a fit starts from a single device: name one of the catalog, without an array"
+                "a fit starts from a single device: name one from the catalog, without an array"
                     .to_owned(),
             ));
         };

@@ -223,7 +223,7 @@ fn own_program() -> Result<PathBuf, Failure> {
 
 fn folder_failed(e: &std::io::Error) -> Failure {
     Failure::target(format!(
-        "the folder for the program can't be mounted: {e}. It needs /dev/fuse and, for users other than root, fusermount3"
+        "the folder for the program can't be mounted: {e}. Mounting needs /dev/fuse and, for users other than root, fusermount3"
     ))
 }
 
@@ -351,7 +351,8 @@ impl Job<'_> {
         .syncs;
         if let Some(number) = flags.fail_sync.filter(|number| *number > syncs as u64) {
             return Err(Failure::input(format!(
-                "--fail-sync {number}: the program called fsync only {syncs} times"
+                "--fail-sync {number}: the program called fsync only {}",
+                counted(syncs as u64, "time")
             )));
         }
         Ok(History { start, events })

@@ -148,7 +148,7 @@ fn printed(flags: &Fit, path: &Path) -> Result<Observations, Failure> {
         figures.cells.into_iter().partition(|cell| cell.name.starts_with(HELD_OUT));
     if cells.is_empty() {
         return Err(Failure::input(format!(
-            "{name}: all figures are held out: give some to fit to"
+            "{name}: all figures are held out: add some whose name does not begin with {HELD_OUT}"
         )));
     }
     let like = flags.like.as_deref().unwrap_or_default();
@@ -226,7 +226,7 @@ fn planned(flags: &Fit, target: &TargetName) -> Result<Vec<Probe>, Failure> {
 fn overwritten_bytes(target: &TargetName) -> Result<u64, Failure> {
     if matches!(target, TargetName::Model(_)) {
         return Err(Failure::input(
-            "--steady overwrites a real target; an emulated one is in its steady state if its name says state=random",
+            "--steady is only for real targets: an emulated target begins in its steady state with `?state=random`",
         ));
     }
     if let TargetName::Path { size_bytes: Some(bytes), .. } = target {
@@ -421,7 +421,7 @@ fn cells(
     }
     if doubtful > 0 {
         let cells = human::counted(doubtful as u64, "cell");
-        remark("note", &format!("warnings ({codes}): {cells} not used"));
+        remark("note", &format!("{cells} not used because of {codes}"));
     }
     Ok((target, fitted, held_out))
 }

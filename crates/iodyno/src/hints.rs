@@ -62,7 +62,7 @@ const FLAGS: [(&[&str], &str); 25] = [
     (&["ioengine"], "use --engine: uring, libaio, psync or mmap"),
     (
         &["direct", "buffered"],
-        "direct I/O is used if the target supports it; otherwise a verdict says so",
+        "append `?direct=yes` or `?direct=no` to the target; the default is direct I/O where the target supports it",
     ),
     (&["uncached"], "append it to the target: `--on 'data.bin?uncached=yes'`"),
     (

@@ -123,7 +123,7 @@ fn of_fio(file: &Path, json: &str, logs: &[PathBuf], notebook: &Path) -> Result<
     let mut texts = Vec::new();
     for log in logs {
         let text =
-            read(log, LOG_BYTES_MAX, "is too large: set fio's log_avg_msec to log averages")?;
+            read(log, LOG_BYTES_MAX, "is too large: set log_avg_msec, so that fio logs averages")?;
         texts.push(LogFile { origin: log.display().to_string(), text });
     }
     let results = fio_results::read(&file.display().to_string(), json, &texts)?;

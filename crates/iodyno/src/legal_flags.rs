@@ -107,7 +107,7 @@ pub(crate) fn is_sweep(flags: &Run) -> bool {
 fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
     let Some(work) = work else {
         return format!(
-            "--{flag} has no effect with --verify-only, which reads all of each target and writes nothing: leave one of them out"
+            "--{flag} has no effect with --verify-only, which reads all of each target and writes nothing: leave out one of the two flags"
         );
     };
     let name = work.shown();

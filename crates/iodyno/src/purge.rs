@@ -71,7 +71,7 @@ fn forget_written(key: Option<&str>, cli: &Cli) -> Result<(), Failure> {
 
 /// Lists the erase methods: the chosen one, and why others are impossible.
 fn announce(plan: &PurgePlan) -> String {
-    let mut text = format!("purge of {}, best first:\n", plan.target);
+    let mut text = format!("ways to purge {}, best first:\n", plan.target);
     for choice in &plan.choices {
         let mark = if Some(choice.method) == plan.chosen {
             "→"

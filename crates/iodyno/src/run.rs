@@ -205,8 +205,7 @@ fn doubt(run: &iodyno_notebook::Run, thresholds: &[Threshold], output: &Output) 
         return Some(format!("the result is not VALID: {}", codes.join(", ")));
     }
     thresholds::is_one_close(run, thresholds).then(|| {
-        "the 95 % interval of a figure crosses the limit of its threshold: measure for longer"
-            .to_owned()
+        "the 95 % interval of a figure crosses its threshold: measure for longer".to_owned()
     })
 }
 

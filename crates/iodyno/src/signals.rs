@@ -26,7 +26,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     }
 }
 
-/// Returns the flag that signals set to stop a run. The first call installs the signal handlers.
+/// Returns the flag that SIGINT and SIGTERM set, and that stops a run. The first call installs the signal handlers.
 pub(crate) fn stop_flag() -> Arc<AtomicBool> {
     let stop = STOP.get_or_init(|| Arc::new(AtomicBool::new(false)));
     for signal in [libc::SIGINT, libc::SIGTERM] {

@@ -104,7 +104,7 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
     ("buffer_bytes", "Size of the write buffer.", Volumes(|of| of.buffer_bytes.and_then(count))),
     (
         "burst_credits_ratio",
-        "Burst credits left, as a fraction of the most that the limit with the least holds.",
+        "Burst credits left, as a fraction of the maximum: the lowest of all limits.",
         Volumes(|of| of.credits_share),
     ),
     (

@@ -304,7 +304,7 @@ impl Hung {
 /// Time that the I/Os of a cell spent in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Name of the phase, such as `page read in the cells`.
+    /// Name of the phase, such as `die reads the page`.
     pub phase: String,
     /// Unit of `count`: operations or pages.
     pub of: SpentOf,

@@ -240,7 +240,7 @@ impl<'a> Series<'a> {
         found
     }
 
-    /// Number of intervals per point that have [`OPS_MIN`] operations on average.
+    /// Number of intervals that form a point, so that a point has at least [`OPS_MIN`] operations on average.
     fn intervals_per_point(&self) -> usize {
         let ops = describe::mean(&self.rates) * self.interval_ns as f64 / 1e9;
         (OPS_MIN / ops.max(f64::MIN_POSITIVE)).ceil().min(self.rates.len() as f64) as usize

@@ -635,7 +635,7 @@ fn emulated_transients_are_warned_of() {
     let credits =
         StoreLevel { store: "IOPS burst credits".into(), taken_bytes: 0, ..level(48, 36, true) };
     let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
-    assert!(text.contains("the rest (19 % of all) lasts for 6 s more"), "{text}");
+    assert!(text.contains("the rest (19 % of the maximum) lasts for 6 s more"), "{text}");
     assert!(text.contains("a --ramp that is 11 s longer"), "{text}");
     let used_up = StoreLevel { end_bytes: 0, ..credits.clone() };
     let text = said(&cell(used_up), "TRANSIENT").unwrap();

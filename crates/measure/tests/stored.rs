@@ -101,12 +101,12 @@ fn bytes_that_did_not_reach_a_device_are_the_page_cache_s() {
         (
             80,
             704,
-            "80 MiB of 80 MiB read (100 %) and 20 MiB written by this run and 704 MiB by all programs reached a device, so other programs also wrote",
+            "80 MiB of 80 MiB read (100 %) and 704 MiB written (this run issued 20 MiB) reached a device, so other programs also wrote",
         ),
         (
             800,
             10,
-            "80 MiB read by this run and 800 MiB by all programs and 10 MiB of 20 MiB written (50 %) reached a device, so other programs also read",
+            "800 MiB read (this run issued 80 MiB) and 10 MiB of 20 MiB written (50 %) reached a device, so other programs also read",
         ),
         (800, 704, "so other programs also read and wrote"),
     ] {

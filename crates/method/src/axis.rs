@@ -163,7 +163,7 @@ impl Value {
         // Also fails if either end is not an amount.
         if from <= 0.0 || from.partial_cmp(&to) != Some(Ordering::Less) {
             return Err(format!(
-                "`{self}..{end}` is not a range: START..END doubles from START, above 0, up to a larger END; use a list instead"
+                "`{self}..{end}` is not a range: START must be an amount above 0, and END a larger amount; use a list instead"
             ));
         }
         let of = |amount: f64| match self {

@@ -72,7 +72,7 @@ impl fmt::Display for Damage {
         let Self { position, offset_bytes, length_bytes, messages, what } = self;
         write!(
             f,
-            "at byte {offset_bytes} of the target (position {position} of the log) {what}; "
+            "at byte {offset_bytes} of the target (position {position} of the log): {what}; "
         )?;
         write!(f, "{length_bytes} bytes are skipped, ")?;
         match messages.map(|(first, end)| (first, end.saturating_sub(first))) {

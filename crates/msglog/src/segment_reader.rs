@@ -313,9 +313,10 @@ impl<'a> SegmentReader<'a> {
         }
     }
 
-    /// Finds the log's segments by searching each one's first [`FIRST_BYTES`] for valid chunks. The newest may
-    /// have none there, so the search goes further in [`SEARCH_SLOTS`] segments after the newest one found, or in
-    /// all if none was found. Reading all of a large, sparsely used target would take hours.
+    /// Finds the log's segments by searching the first [`FIRST_BYTES`] of each for valid chunks. The log's last segment
+    /// may have none there. Therefore the [`SEARCH_SLOTS`] segments after the newest one found so far, or all segments
+    /// if none was found, are searched beyond these bytes. To read all of a large, sparsely used target would take
+    /// hours.
     pub(crate) fn heads(&mut self) -> Heads {
         let layout = self.layout;
         let chunk_bytes = u64::from(layout.chunk_bytes);

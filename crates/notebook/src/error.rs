@@ -98,7 +98,7 @@ pub enum Error {
         candidates: Vec<String>,
     },
     /// Several runs have the given name, and one is needed.
-    #[error("`{name}` is the name of {runs} runs, and this takes one: give an id, latest first: {}", latest.join(", "))]
+    #[error("`{name}` is the name of {runs} runs, but one is needed: give an id (latest first: {})", latest.join(", "))]
     AmbiguousName {
         name: String,
         runs: usize,

@@ -237,7 +237,7 @@ fn targets(db: &Connection, run: i64, memory: &MemoryLeft) -> Result<Vec<TargetR
         memory.take(name.len() as u64)?;
         list.push(TargetRecord {
             name,
-            facts: codec::parse(&facts, "the facts of a target", memory)?,
+            facts: codec::parse(&facts, "a target's description", memory)?,
             health_before: health(2)?,
             health_after: health(3)?,
         });

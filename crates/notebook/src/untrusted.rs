@@ -11,7 +11,8 @@ use rusqlite::limits::Limit;
 
 /// Maximum size of a text or blob in a row, bytes.
 pub(crate) const VALUE_BYTES_MAX: i32 = 8 << 20;
-/// Maximum number of steps of SQLite's virtual machine for a reader of a tiny file. They take a second or two.
+/// Maximum number of steps of SQLite's virtual machine that a reader may take in the smallest file: a second or two of
+/// work. Larger files allow more.
 const STEPS_MIN: u64 = 100_000_000;
 /// Steps by which the limit increases per byte of the file. Reading a row takes some tens of steps, and a row has at
 /// least one byte.

@@ -207,7 +207,7 @@ impl Notebook {
         if let Some(threshold) = threshold {
             if !(threshold > 0.0 && threshold < 1.0) {
                 let text =
-                    format!("a threshold of {threshold} is not a fraction of A, such as 0.02");
+                    format!("a threshold must be between 0 and 1, such as 0.02, not {threshold}");
                 return Err(raised(text));
             }
             options.threshold_share = threshold;

@@ -151,8 +151,9 @@ impl Cut {
         if others == 0 { self.strips[0]..self.strips[1] + 1 } else { 0..layout.data_strips() }
     }
 
-    /// Groups the first `strips` data strips by the rows that are in the range, as pairs of count and rows: the
-    /// range's first strip, its last strip if different, strips in between, and strips outside of it.
+    /// Divides the first `strips` data strips into four groups: the range's first strip, its last strip if that is
+    /// another one, the strips between them, and the strips outside of the range. Returns for each group the number of
+    /// its strips and the rows that are in the range.
     fn counts(&self, strips: usize) -> [(u32, RowSet); 4] {
         let touched = (self.strips[1] - self.strips[0] + 1) as u32;
         let [first, last, between] = self.wanted;

@@ -22,7 +22,7 @@ pub trait Transport {
     fn receive(&mut self) -> Option<(u32, Vec<u8>)>;
 }
 
-/// Interval of heartbeats.
+/// Time between two heartbeats of a rank to its peers.
 const BEAT_EVERY: Duration = Duration::from_millis(500);
 /// Pause of the server thread when it has nothing to do: initial and maximum. Each further pause is twice as
 /// long.

@@ -168,10 +168,12 @@ impl CellHistory {
     fn without_shift(&self) -> Option<String> {
         self.has_no_shift().then(|| match self.detectable_share() {
             Some(share) => format!(
-                "No shift found; one of {} in the middle would have been.",
+                "No shift found; a shift of {} in the middle would have been found.",
                 Quantity::Share.words(share)
             ),
-            None => "No shift found; the runs vary too much to find even one of 50 %.".to_owned(),
+            None => {
+                "No shift found; the runs vary too much to find even a shift of 50 %.".to_owned()
+            }
         })
     }
 
@@ -346,7 +348,7 @@ pub fn show(history: &History, style: Style) -> String {
                 format!("no shift can be detected yet: at least {SHIFT_RUNS_MIN} runs are needed");
             match loads.len() {
                 0 | 1 => needed,
-                n => format!("{needed} of each load, and these have {n} loads"),
+                n => format!("{needed} of each load, but these runs have {n} loads"),
             }
         }
         0 if short.is_empty() => "no shift found".to_owned(),

@@ -45,7 +45,7 @@ pub(crate) fn how_to_finish(run: &Run) -> String {
         return "the run is still in progress".to_owned();
     }
     if run.head.targets.iter().any(|target| target.name.starts_with("scratch:")) {
-        return "the run's scratch file is gone, so the run can't be resumed; begin a new run (one on a path can be resumed)"
+        return "the run's scratch file is gone, so the run can't be resumed; begin a new run (a run on a file or device named by its path can be resumed)"
             .to_owned();
     }
     if run.status == Status::Finished {

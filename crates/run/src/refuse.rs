@@ -168,7 +168,7 @@ pub(crate) fn too_many_cells(
     };
     let words = |cells: u64| {
         format!(
-            "a run of {cells} cells ({of_a_step} per step), but a notebook is guaranteed to hold only {CELLS_PLANNED_MAX}"
+            "a run of {cells} cells ({of_a_step} per step), but only {CELLS_PLANNED_MAX} are certain to fit a notebook"
         )
     };
     if least > CELLS_PLANNED_MAX as u64 {
@@ -294,7 +294,7 @@ fn memory(run: &ResolvedRun, open_targets: &[OpenTarget]) -> Result<(), RunError
         }
         if bytes > available_bytes / 10 * 9 {
             return Err(RunError::Impossible(format!(
-                "{}: {buffers} operations in flight of up to {} need {} of memory for buffers, but only {} are available: use a smaller --depth, --threads or --block",
+                "{}: {buffers} operations in flight, of up to {} each, need {} of memory for buffers, but only {} are available: use a smaller --depth, --threads or --block",
                 cell.name,
                 human::size(u64::from(cell.spec.max_data_bytes())),
                 human::size(bytes),

@@ -217,8 +217,9 @@ fn believe(
     }
     if proof.times < wanted.passes {
         return Err(format!(
-            "that run wrote every block {} times, but {} passes are required",
-            proof.times, wanted.passes
+            "that run wrote every block {}, but {} passes are required",
+            human::counted(proof.times.into(), "time"),
+            wanted.passes
         ));
     }
     let range =
@@ -255,11 +256,11 @@ fn believe(
     let purged = if wanted.purged { "purged, then " } else { "" };
     Ok(Believed {
         words: format!(
-            "run {} of {} left the target {purged}filled: {} written {} times, proven by completed writes; nothing was written since, {counted}",
+            "run {} of {} left the target {purged}filled: {} written {}, proven by completed writes; nothing was written since, {counted}",
             run.id,
             run.started.strftime("%Y-%m-%d %H:%M UTC"),
             range(wanted.start_bytes, wanted.len_bytes),
-            proof.times
+            human::counted(proof.times.into(), "time")
         ),
         deviation,
     })

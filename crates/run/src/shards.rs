@@ -145,7 +145,7 @@ fn twice(shard: Shard, a: &Run, b: &Run) -> ShardError {
 /// Checks that the shards contain the cells of the run's method, each in the right shard.
 fn check_cells(whole: RunRequest, runs: &[Run]) -> Result<(), String> {
     let Work::Method { source, .. } = whole.work else {
-        return Err("the run has no shards, because it is not of a sweep or a method".to_owned());
+        return Err("the run has no shards, because it is neither a sweep nor a method".to_owned());
     };
     if !whole.targets.iter().all(|target| matches!(target, TargetName::Model(_))) {
         return Err("the run has no shards, because its targets are not emulated".to_owned());

@@ -69,7 +69,7 @@ pub(crate) fn no_such(what: &str, number: u32, count: usize) -> String {
     match count {
         0 => format!("there is no {what}"),
         1 => format!("there is no {what} {number}: the only number is 0"),
-        _ => format!("there is no {what} {number}: their numbers are 0 to {}", count - 1),
+        _ => format!("there is no {what} {number}: the numbers are 0 to {}", count - 1),
     }
 }
 

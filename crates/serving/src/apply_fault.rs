@@ -231,9 +231,9 @@ fn array_in_words(live: &Served, device: PartId) -> Option<String> {
                 (0, _) if !machine.serves(part) => "a required member is gone: not all of the array's data can be read".to_owned(),
                 (0, _) => "all members are present".to_owned(),
                 _ if !layout.survives(state.missing) => {
-                    format!("{missing} of {all} members are missing, more than the array tolerates: their data can't be read")
+                    format!("{missing} of {all} members missing, more than the array tolerates: the missing data can't be read")
                 }
-                (_, None) => format!("{missing} of {all} members missing, and their data is read from the others"),
+                (_, None) => format!("{missing} of {all} members missing; the missing data is read from the others"),
                 (_, Some((member, _))) => {
                     format!("{missing} of {all} members missing, and member {member} is being rebuilt")
                 }

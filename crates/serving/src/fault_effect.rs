@@ -10,8 +10,8 @@ use std::ops::Range;
 
 const NOTHING_STORED: &str = "nothing is stored there";
 const IN_BUFFER: &str = "the data there is still in the write buffer, and would overwrite the damage: flush, and wait until `status` shows an empty buffer";
-const BY_DEVICE: &str = "the device rebuilds it from its parity";
-const BY_ARRAY: &str = "the array rebuilds it from its other members";
+const BY_DEVICE: &str = "the device rebuilds the data from its parity";
+const BY_ARRAY: &str = "the array rebuilds the data from its other members";
 
 /// Component that rebuilds data that a fault makes unreadable: the device or the array; `None` if there is none.
 pub(crate) fn repaired_by(effect: &Effect) -> Option<&'static str> {

@@ -315,7 +315,7 @@ fn check_memory(memory_bytes: u64, volumes: u64, console: Console) -> Result<(),
     let free = free_bytes();
     if memory_bytes > free {
         (console.say)(&format!(
-            "warning: --memory {} is more than the {} that are free on this machine: it may run out of memory before the volumes do\n",
+            "warning: --memory {} is more than the {} that are free on this machine: the machine may run out of memory before the volumes reach this limit\n",
             human::size(memory_bytes),
             human::size(free)
         ));

@@ -61,7 +61,7 @@ impl Loss {
         match self {
             Self::Device => "a device lost",
             Self::Adapter => "an adapter lost",
-            Self::Link => "a link between adapters lost",
+            Self::Link => "a lost link between adapters",
         }
     }
 }

@@ -85,7 +85,7 @@ pub fn size(
         }
     }
     if jobs.is_empty() {
-        let why = "the price file lists no device for which it also lists a system that accepts it";
+        let why = "the price file lists no device together with a system that accepts it";
         return Err(RunError::Impossible(format!("{why}: use the catalog's names")));
     }
     let unpriced = (0..candidates.len()).filter(|&n| !has_score(&candidates[n])).count();

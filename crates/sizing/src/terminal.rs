@@ -283,8 +283,8 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
         format!("too few: the formula counts only devices, but the {binds} {bind} first")
     };
     format!(
-        "{} devices: {} × ({:.2} reads + {:.0} × {:.2} writes) / {} for each device; {why}",
-        textbook.devices,
+        "{}: {} × ({:.2} reads + {:.0} × {:.2} writes) / {} for each device; {why}",
+        human::counted(textbook.devices.into(), "device"),
         rate(sizing.demand.rate_iops),
         1.0 - writes,
         textbook.penalty,
@@ -327,8 +327,8 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
     if let Some(nearest) = sizing.missed.first() {
         let of = &sizing.candidates[nearest.candidate];
         let words = format!(
-            "{} others can't meet the demand; the nearest is {} in {}: {}",
-            sizing.missed.len(),
+            "{} can't meet the demand; the nearest is {} in {}: {}",
+            human::counted(sizing.missed.len() as u64, "other"),
             of.array(),
             of.host,
             nearest_in_words(sizing)
@@ -357,20 +357,21 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     let binds = trial.measured.binds();
     let binds =
         binds.map_or(String::new(), |s| format!("; busiest: {}, {}", s.name, percent(s.busy)));
-    let devices = trial.arrays * of.members;
+    let devices = human::counted((trial.arrays * of.members).into(), "device");
     let offered = rate(trial.offered_iops);
     if trial.measured.iops < 0.97 * trial.offered_iops {
         let completed = rate(trial.measured.iops);
         return format!(
-            "{devices} devices in one system complete {completed} of {offered}, p99 {p99}{binds}"
+            "one system with {devices} completes {completed} of {offered}, p99 {p99}{binds}"
         );
     }
-    format!("{devices} devices in one system complete {offered}, but with p99 {p99}{binds}")
+    format!("one system with {devices} completes {offered}, but with p99 {p99}{binds}")
 }
 
 fn nothing(text: &mut Lines, sizing: &Sizing) {
     let style = text.style();
-    let head = format!("None of {} kinds of systems meets the demand", sizing.candidates.len());
+    let tried = sizing.candidates.len();
+    let head = format!("No system meets the demand (kinds of systems tried: {tried})");
     text.line(&paint(&head, Role::Red, style));
     if let Some(missed) = sizing.missed.first() {
         let of = &sizing.candidates[missed.candidate];

@@ -88,9 +88,9 @@ pub(crate) fn life_in_words(sizing: &Sizing, row: &Row) -> String {
     let (written, rated) = life.drive_writes_per_day;
     let all_arrays = row.count.units * row.count.arrays;
     let decides = if all_arrays > life.arrays_by_rate {
-        let devices = life.arrays_by_rate * of.members;
+        let devices = human::counted((life.arrays_by_rate * of.members).into(), "device");
         format!(
-            "; the rate alone needs {devices} devices, the others extend the life (--life 0 ignores the life)"
+            "; the rate alone needs {devices}, the others extend the life (--life 0 ignores the life)"
         )
     } else {
         String::new()

@@ -117,7 +117,7 @@ fn what_nothing_meets() {
     let sizing = sized(demand("oltp1", 20_000.0, 60_000), &choice, None);
     let text = terminal::show(&sizing, STYLE);
     assert!(
-        sizing.rows.is_empty() && text.contains("None of 1 kinds of systems meets the demand"),
+        sizing.rows.is_empty() && text.contains("demand (kinds of systems tried: 1)"),
         "{text}"
     );
     let nearest = sizing.missed[0].nearest.as_ref().unwrap();

@@ -303,7 +303,7 @@ impl Comparison {
         let Some(values) = values.into_iter().collect::<Option<Vec<Value>>>() else {
             return (
                 Verdict::Untestable,
-                format!("no figure at hand for {}", self.missing(wanted, rows)),
+                format!("no simulated figure for {}", self.missing(wanted, rows)),
             );
         };
         let (found, limit) = match self.relation {

@@ -7,7 +7,7 @@ use crate::published::Key;
 use crate::testbed::Bench;
 use crate::wanted::{Wanted, Workload};
 use iodyno_catalog::{Entry, File, Problem, Record};
-use iodyno_units::{Precondition, nearest};
+use iodyno_units::{Precondition, human, nearest};
 use iodyno_workload::Percent;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -431,8 +431,9 @@ fn check(
     for (system, most) in sizes {
         let Some(written) = written.filter(|_| built.insert((system, most))) else { continue };
         if let Err(why) = systems[system].system(most, written, 1.0, 1, false) {
-            let message =
-                format!("{most} devices can't be attached to `{}`: {why}", systems[system].name);
+            let devices = human::counted(most.into(), "device");
+            let name = &systems[system].name;
+            let message = format!("{devices} can't be attached to `{name}`: {why}");
             return Err(Problem::at(file, raw.place("devices"), message, None));
         }
     }

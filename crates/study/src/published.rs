@@ -273,7 +273,7 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let span = line.span();
     let fields: [Field; COLUMNS.len()] = fields.try_into().map_err(|fields: Vec<Field>| {
         let help = "a field that contains a comma must be in double quotes".to_owned();
-        let message = format!("the line has {} fields, not {}", fields.len(), COLUMNS.len());
+        let message = format!("the line must have {} fields, not {}", COLUMNS.len(), fields.len());
         Problem::at(file, span.clone(), message, Some(help))
     })?;
     let [figure, system, workload, block, depth, threads, devices, metric, rest @ ..] = &fields;
@@ -305,8 +305,10 @@ fn figure(file: &File, line: &Line<'_>) -> Result<Figure, Problem> {
     let given = (!resolution.text.is_empty()).then(|| self::number(file, resolution, "resolution"));
     let given = given.transpose()?;
     if given.is_some_and(|r| r < 0.0) {
-        let message =
-            format!("`resolution` must be half of the last digit, not {}", resolution.text);
+        let message = format!(
+            "`resolution` (half of the last digit) must be 0 or more, not {}",
+            resolution.text
+        );
         return Err(Problem::at(file, resolution.span.clone(), message, None));
     }
     Ok(Figure {

@@ -219,7 +219,7 @@ fn workload(file: &File, raw: &Record, before: &[Workload]) -> Result<Workload, 
             Problem::at(file, raw.place("spec"), all.join("; "), None)
         })?),
         (None, None) if read.is_none() || addresses.is_none() => {
-            let message = "a workload must have either `read` and `addresses`, `like` or `spec`";
+            let message = "a workload must have `like`, or `spec`, or both `read` and `addresses`";
             return Err(Problem::at(file, raw.place("name"), message, None));
         }
         (None, None) => None,
@@ -320,8 +320,7 @@ fn input(
         let host = testbed::host(file, name, raw.place("system"), parameters)?.host;
         let Some(given) = given(metric, &host) else {
             let message = format!("a server has no parameter `{metric}`");
-            let help =
-                format!("the only parameter of a server that a study can list is `{UNBALANCED}`");
+            let help = format!("a study can list only one parameter of a server, `{UNBALANCED}`");
             return Err(Problem::at(file, raw.place("metric"), message, Some(help)));
         };
         (given, Unit::Ratio, vec!["host.unbalanced".to_owned()])

@@ -240,5 +240,5 @@ fn the_picture_has_one_axis() {
     let text = terminal::show(outcome, Style { color: false, width: 100, unicode: true });
     assert!(text.contains("pcie-flash-785g log write: 4, one every 4.47 s"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("For one device it is the data sheet."), "{text}");
+    assert!(words.contains("For one device, the null model is the data sheet."), "{text}");
 }

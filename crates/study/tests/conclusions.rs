@@ -86,7 +86,7 @@ fn figures_that_are_left_out_can_not_be_tested() {
     let outcome = Outcome::new(&study, &near_print(&study));
     let finding = &outcome.conclusions[0];
     assert_eq!(finding.verdict, Verdict::Untestable);
-    assert_eq!(finding.evidence, "no figure at hand for ram randread iops_max (Table 1)");
+    assert_eq!(finding.evidence, "no simulated figure for ram randread iops_max (Table 1)");
 }
 
 #[test]

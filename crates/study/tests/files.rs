@@ -54,7 +54,7 @@ fn figures_are_refused_with_line_and_column() {
         ("142000", "142 k", 40, "`value` must be a number, not `142 k`"),
         ("142000", "nan", 40, "`value` must be a number, not `nan`"),
         ("142000", "0", 40, "`value` must be above 0, not 0"),
-        ("500", "-1", 47, "`resolution` must be half of the last digit, not -1"),
+        ("500", "-1", 47, "`resolution` (half of the last digit) must be 0 or more, not -1"),
         ("=", "<", 38, "`<` is not a relation"),
         ("1/s", "kIOPS", 51, "`kIOPS` is not a unit"),
         ("table", "picture", 55, "`picture` is not a kind"),
@@ -63,8 +63,8 @@ fn figures_are_refused_with_line_and_column() {
         ("randread", "\"rand", 11, "this quote is not closed"),
         ("randread", "\"rand\"read", 11, "this quote is not closed"),
         ("randread", "rand\u{1b}[2J", 11, "a field holds a control character"),
-        ("table,", "table,,", 1, "the line has 15 fields, not 14"),
-        ("table,", "table", 1, "the line has 13 fields, not 14"),
+        ("table,", "table,,", 1, "the line must have 14 fields, not 15"),
+        ("table,", "table", 1, "the line must have 14 fields, not 13"),
     ] {
         assert_eq!(changed(from, to), ((3, column), message.to_owned()), "{from} -> {to}");
     }
@@ -140,7 +140,7 @@ fn studies_are_refused_at_their_place() {
             10,
             "only arrays take `options`",
         ),
-        ("addresses = \"random\"\n", "", 13, "a workload must have either `read` and `addresses`"),
+        ("addresses = \"random\"\n", "", 13, "a workload must have `like`, or `spec`, or both"),
         ("read = \"100%\"", "like = \"oltp9\"", 14, "no workload named `oltp9`"),
         ("block = [\"4KiB\"]\n", "", 34, "`block` is missing"),
         ("depth = [1, 2, 4]\n", "", 34, "`depth` is missing"),

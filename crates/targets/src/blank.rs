@@ -48,7 +48,7 @@ const SHOWN_BYTES: usize = 16;
 const MIB: u64 = 1 << 20;
 /// Offsets of backup superblocks: ext4 with blocks of 1, 2 and 4 KiB in groups 1, 3, 5, 7 and 9, and the mirrors of
 /// btrfs.
-const BACKUPS: [u64; 15] = [
+const BACKUPS: [u64; 17] = [
     8 * MIB,
     24 * MIB,
     40 * MIB,
@@ -58,6 +58,8 @@ const BACKUPS: [u64; 15] = [
     32 * MIB,
     96 * MIB,
     160 * MIB,
+    224 * MIB,
+    288 * MIB,
     128 * MIB,
     384 * MIB,
     640 * MIB,

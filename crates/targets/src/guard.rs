@@ -304,7 +304,7 @@ fn check_capacity(inspection: &Inspection, refusals: &mut Vec<Refusal>) {
             found: "It has no capacity.".to_owned(),
             mend: match inspection.kind {
                 Kind::Nbd => {
-                    "Have the server export a device or file that is not empty.".to_owned()
+                    "Have the server export a device or file with a size above 0.".to_owned()
                 }
                 _ => "Insert a medium, or set the device up: a size for zram, a file for a loop \
                       device."

@@ -181,7 +181,7 @@ impl Reports {
     pub(crate) fn compare(&self, ids: &[String], frame: &Frame) -> Response {
         if !(2..=COMPARED_MAX).contains(&ids.len()) {
             return frame.bad_request(&format!(
-                "a comparison has 2 to {COMPARED_MAX} runs, but the address names {}: tick 2 or more in the list of runs",
+                "a comparison has 2 to {COMPARED_MAX} runs, but the address names {}: tick 2 to {COMPARED_MAX} in the list of runs",
                 ids.len()
             ));
         }

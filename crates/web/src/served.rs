@@ -69,7 +69,7 @@ fn volume(of: &VolumeStatus) -> Value {
 /// The server does not answer, or refuses the fault. The text has the remedy.
 pub(crate) fn inject(socket: &Path, fault: &str) -> Result<String, String> {
     if fault.len() > FAULT_BYTES_MAX {
-        return Err(format!("a fault has at most {FAULT_BYTES_MAX} characters"));
+        return Err(format!("a fault has at most {FAULT_BYTES_MAX} bytes"));
     }
     let request = json!({ "version": 1, "fault": fault }).to_string();
     let said = say(socket, &request).map_err(|e| no_answer(socket, &e))?;

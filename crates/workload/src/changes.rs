@@ -48,11 +48,15 @@ impl Spec {
         if self.flush_bursts != named.flush_bursts && self.flush_every == named.flush_every {
             all.push(match self.flush_bursts {
                 None => "no bursts of fsync".to_owned(),
-                Some(bursts) => format!("{} fsyncs every {}", bursts.burst, bursts.every),
+                Some(bursts) => {
+                    let fsyncs = human::counted(bursts.burst.into(), "fsync");
+                    format!("{fsyncs} every {}", bursts.every)
+                }
             });
         }
         if self.flush_at_end != named.flush_at_end {
-            all.push(format!("{} fsyncs at the end", self.flush_at_end));
+            let fsyncs = human::counted(self.flush_at_end.into(), "fsync");
+            all.push(format!("{fsyncs} at the end"));
         }
         if self.new_file != named.new_file {
             all.push(match self.new_file {

@@ -42,7 +42,7 @@ pub(crate) fn check(spec: &Spec, faults: &mut Faults) {
         );
     } else if spec.threads != log.threads() {
         let message = format!(
-            "the workload has {} threads, but its log needs {}: one for the writer, and one for each of {} replays",
+            "`threads` is {}, but the log needs {}: one for the writer, and one for each replay (`log.readers` is {})",
             spec.threads,
             log.threads(),
             log.readers

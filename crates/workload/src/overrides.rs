@@ -183,7 +183,7 @@ impl Spec {
             ArrivalKind::Open { .. } if self.batches.pause_ns > 0 => self.batches.pause_ns = ns,
             ArrivalKind::Open { .. } => {
                 return Err(
-                    "an open loop can't have a think time: its arrivals don't wait for completions"
+                    "an open loop without pauses can't have a think time: its arrivals don't wait for completions"
                         .to_owned(),
                 );
             }

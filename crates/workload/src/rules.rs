@@ -252,7 +252,8 @@ fn check_file_set(spec: &Spec, faults: &mut Faults) {
     }
     if spec.worker_step_bytes.is_some() || spec.address_align_bytes.is_some() {
         let help = "leave `worker_step` and `address_align` out";
-        faults.add("file_set", "the file system decides where files lie, for all workers", help);
+        let message = "a file set can't have `worker_step` or `address_align`: the file system places the files";
+        faults.add("file_set", message, help);
     }
     let Some(extent) = set.extent_bytes else { return };
     let largest = spec.kinds().flat_map(|(kind, _)| spec.blocks(kind)).map(|b| b.bytes).max();

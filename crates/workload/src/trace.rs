@@ -317,7 +317,7 @@ impl TraceBuilder {
                 self.rounded += u64::from((from, end) != (offset_bytes, offset_bytes + len_bytes));
             } else if !from.is_multiple_of(UNIT_BYTES) || !end.is_multiple_of(UNIT_BYTES) {
                 return Err(
-                    "the operation does not begin and end at multiples of 512 bytes: --align 512 enlarges such operations, --align 4KiB to whole blocks"
+                    "the operation does not begin and end at multiples of 512 bytes: --align 512 enlarges such operations to multiples of 512 bytes, --align 4KiB to multiples of 4 KiB"
                         .to_owned(),
                 );
             }

@@ -42,7 +42,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "threads = 3\nmix = { read = 1 }\nlog = { readers = 1 }",
-        "2:11 [3] the workload has 3 threads, but its log needs 2: one for the writer, and one for each of 1 replays (leave `threads` out, and change `log.readers`)\n\
+        "2:11 [3] `threads` is 3, but the log needs 2: one for the writer, and one for each replay (`log.readers` is 1) (leave `threads` out, and change `log.readers`)\n\
          3:7 [{ read = 1 }] the mix differs from what the log issues (leave `mix` out: the log decides what is issued)",
     ),
     (

@@ -95,7 +95,7 @@ fn quantile(sorted_ns: &[u64], q: f64) -> Option<f64> {
 
 fn table(options: &Options, trials: &Trials) -> Outcome<String> {
     let mut text = String::from(
-        "| messages a batch | | messages/s, median [least-most] | ours to it, median of rounds [least-most] | p50 | p99 | p99.9 | disk flushes a batch |\n\
+        "| messages a batch | | messages/s, median [least-most] | ours / this, median of rounds [least-most] | p50 | p99 | p99.9 | disk flushes a batch |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for batch in &options.batches {

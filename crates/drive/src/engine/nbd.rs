@@ -44,9 +44,12 @@ impl NbdMedium {
         })?;
         let Info { size_bytes, read_only, .. } = *connection.info();
         if (size_bytes, read_only) != (self.size_bytes, self.read_only) {
+            let access = |read_only| if read_only { "read-only" } else { "writable" };
             return Err(io::Error::other(format!(
-                "the export has changed: it had {} bytes, and now has {size_bytes}",
-                self.size_bytes
+                "the export has changed: it had {} bytes ({}), and now has {size_bytes} ({})",
+                self.size_bytes,
+                access(self.read_only),
+                access(read_only)
             )));
         }
         Ok(connection)
@@ -59,7 +62,7 @@ pub(super) const ABOUT: About = About {
     hint: |error| match error.kind() {
         io::ErrorKind::Other => "",
         _ => {
-            "; the server answered just before: a server that exits after its first client, such as `qemu-nbd` without --persistent, needs an option that keeps it running"
+            "; an earlier connection succeeded: a server that exits after its first client, such as `qemu-nbd` without --persistent, needs an option that keeps it running"
         }
     },
     ..About::new("nbd")

@@ -4,6 +4,7 @@
 use super::one_system;
 use crate::plan::{CellPlan, DriveError};
 use iodyno_emulate::{Machine, System};
+use iodyno_units::human::counted;
 use std::sync::Arc;
 
 /// Maximum total capacity of the devices, bytes, at which aging puts every page into the map (8 bytes of memory per
@@ -87,8 +88,8 @@ impl Carried {
         of_volume.get(number as usize).copied().ok_or_else(|| DriveError::DoesNotFit {
             target: self.machine.system().name.clone(),
             why: format!(
-                "the emulated machine has only {} workers for the volume",
-                of_volume.len()
+                "the emulated machine has only {} for the volume",
+                counted(of_volume.len() as u64, "worker")
             ),
         })
     }

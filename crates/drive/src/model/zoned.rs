@@ -66,7 +66,8 @@ fn misfit(zones: Zones, spec: &Spec) -> Option<String> {
     };
     (workers * per_worker > open_max.into()).then(|| {
         format!(
-            "{workers} workers with {per_worker} open zones each exceed the device's {open_max} open zones: reduce `threads` or `open`"
+            "the workers keep {} zones open at once, but the device allows only {open_max}: reduce `threads` or `open`",
+            workers * per_worker
         )
     })
 }
@@ -101,7 +102,7 @@ fn gap(zones: Zones, spec: &Spec, device_bytes: u64) -> Option<String> {
     (!spec.addresses(OpKind::Read).iter().all(is_inside)).then(|| {
         let size = size_text(capacity_bytes);
         format!(
-            "only the first {size} of each zone of {} holds data, and reads beyond it would complete at once: read within one zone, such as --active {size}",
+            "each zone of {} has data only in its first {size}, and reads of the rest would complete at once: read within one zone, such as --active {size}",
             size_text(size_bytes)
         )
     })
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(writes("128KiB", 14, &open(1)), "");
         assert_eq!(writes("128KiB", 4, &open(14)), "", "3 zones per worker");
         assert_eq!(misfit_of("[mix]\nread = 1"), "");
-        let exceeds = "exceed the device's 14 open zones";
+        let exceeds = "15 zones open at once, but the device allows only 14";
         assert!(writes("128KiB", 1, &open(15)).contains(exceeds));
         assert!(writes("128KiB", 15, &open(1)).contains(exceeds));
         let partial = writes("2MiB\"\nalign = \"4KiB", 1, &open(1));

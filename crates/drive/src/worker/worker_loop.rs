@@ -334,7 +334,8 @@ impl<S: Source> WorkerLoop<S> {
         Ok(())
     }
 
-    /// Timestamps the queued operations. In an iteration whose phases are measured, also submits them before the wait.
+    /// Timestamps the queued operations. If the phases of this iteration are measured, also submits the operations,
+    /// rather than leave that to the wait.
     #[inline]
     fn submit<E: Engine>(&mut self, w: &Worker<S>, engine: &mut E) -> io::Result<Submitted> {
         if self.batch.is_empty() {

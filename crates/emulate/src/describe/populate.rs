@@ -4,6 +4,7 @@
 
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
 use crate::spec::{Adapters, Device, Host, Kind, Preconditioned, System};
+use iodyno_units::human;
 
 impl System {
     /// Builds a server with the given devices, in this order, each with its initial state. Flash DIMMs are attached
@@ -76,8 +77,9 @@ impl System {
         let message = format!("{ssds} SSDs are too many for the adapters, which support {most}");
         rule(ssds > most, "adapter-ssds", "adapters.ssds_max", message);
         let message = format!(
-            "{devices} devices are too many for {} drawers of {} bays, which hold {bays}",
-            drawers.count, drawers.bays
+            "{devices} devices are too many: {} of {} bays can hold {bays}",
+            human::counted(drawers.count.into(), "drawer"),
+            drawers.bays
         );
         rule(devices > bays, "drawer-bays", "drawers.bays", message);
         if broken.is_empty() {

@@ -171,7 +171,7 @@ impl DiskSpec {
             if !(1e6..=1e11).contains(&rate) {
                 return Err((
                     field,
-                    format!("{rate} is out of range: the range is 1 MB/s to 100 GB/s"),
+                    format!("{rate} B/s is out of range: the range is 1 MB/s to 100 GB/s"),
                 ));
             }
         }

@@ -209,7 +209,7 @@ impl FlashDevice {
             Work::Erase => self.erase(core, slot),
             Work::Program => self.load(core, slot),
             Work::Sense | Work::Nothing | Work::Manage(_) => {
-                unreachable!("only programs and erases wait as others")
+                unreachable!("only programs and erases wait in `others`")
             }
         }
     }

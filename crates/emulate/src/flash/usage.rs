@@ -121,7 +121,7 @@ impl FlashDevice {
             phase(front, Of::Read, p.front_ns),
             phase("waits for a read context", Of::PageRead, p.context_ns),
             phase("waits for the die", Of::PageRead, p.die_wait_ns),
-            phase("page read in the cells", Of::PageRead, p.sense_ns),
+            phase("die reads the page", Of::PageRead, p.sense_ns),
             phase("flash channel", Of::PageRead, p.channel_ns),
             phase(deliver, Of::PageRead, p.deliver_ns),
             phase(front, Of::Write, p.write_front_ns),

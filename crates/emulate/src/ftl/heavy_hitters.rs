@@ -179,7 +179,7 @@ impl HeavyHitters {
         match sizes.iter().rposition(|&size| size != self.represent) {
             Some(group) if group + 1 < sizes.len() || sizes[group] > self.represent => {
                 Err(format!(
-                    "members and free places of group {group} of heavy hitters add up to {}, not {}",
+                    "heavy-hitter group {group}: members and free places add up to {}, not {}",
                     sizes[group], self.represent
                 ))
             }

@@ -32,7 +32,7 @@ impl Ftl {
             if block.valid != valid[index] {
                 let mapped = valid[index];
                 return Err(format!(
-                    "block {index} counts its valid pages wrong; the map has {mapped} in it: {block:?}"
+                    "block {index} has a wrong count of valid pages; the map has {mapped}: {block:?}"
                 ));
             }
             if block.valid + block.in_flight > self.blocks.pages_per_block() {

@@ -90,9 +90,10 @@ impl Shape {
         let least = (logical_pages.div_ceil(per_block) + spare + unsealed) * per_block;
         if raw_pages < least {
             return Err(format!(
-                "`raw_pages` is {raw_pages}, too few for {logical_pages} logical pages: blocks of \
-                 {per_block} pages, of which {unsealed} are open or free and {spare} spare, need at \
-                 least {least}; raise `raw_pages`, or lower `logical_pages` or `pages_per_block`"
+                "`raw_pages` is {raw_pages}, but {logical_pages} logical pages and {} open, free or \
+                 spare blocks of {per_block} pages need at least {least}; raise `raw_pages`, or \
+                 lower `logical_pages` or `pages_per_block`",
+                unsealed + spare
             ));
         }
         let blocks = raw_pages / per_block;
@@ -115,10 +116,11 @@ impl Shape {
             let blocks = divide(usable, wanted).max(1);
             // The pages per block compensate for the rounding of the number of blocks.
             let per_block = divide(usable, blocks).max(2);
-            if blocks < pages.div_ceil(per_block) + spare + unsealed - empty {
+            let least = pages.div_ceil(per_block) + spare + unsealed - empty;
+            if blocks < least {
                 return Err(format!(
-                    "`represent` is {k}, which leaves {blocks} blocks of {per_block} pages for \
-                     {pages} pages, less than one of them spare; lower `represent`"
+                    "`represent` is {k}, which leaves {blocks} blocks of {per_block} pages, but \
+                     {pages} logical pages need at least {least} blocks; lower `represent`"
                 ));
             }
             (pages, per_block, blocks + empty)

@@ -41,7 +41,7 @@ type Waits = [(u64, u64); 2];
 /// - QEMU's `throttling.*-total` is a leaky bucket: `rate` is `avg`. Without a length, or with length 1, `window` is
 ///   `max` / `avg`. With a longer one, `burst` is `max`, `credits` are `max` × length, and `window` is 0.1 s. QEMU
 ///   starts an operation as soon as the bucket isn't in debt, so it is ahead by at most one operation.
-///   `throttling.*-read` and `-write` are limits `of` reads and of writes.
+///   `throttling.*-read` and `-write` are limits with `of = "reads"` and `of = "writes"`.
 /// - Firecracker's token bucket has `refill_time` as `window` and `size` / `refill_time` as `rate`. With a
 ///   `one_time_burst`, `credits` are `size`, `start` is `size` + `one_time_burst`, and `burst` is a rate that never
 ///   binds. Two properties can't be expressed: waiting requests continue only when a 100 ms timer fires, and a flush

@@ -38,7 +38,7 @@ impl Machine {
             // Excludes time that a core has committed in advance, so the tolerance covers only rounding.
             let most = core.now * u64::from(r.count) + 1000;
             if r.busy_ns > most {
-                return Err(format!("{} busy {} ns of {most}", r.name, r.busy_ns));
+                return Err(format!("{}: busy for {} of {most} ns", r.name, r.busy_ns));
             }
         }
         Ok(())

@@ -356,7 +356,7 @@ fn split_sizes(text: &str, kb_base: u32) -> Result<Vec<Size>, String> {
     let open = sizes.iter().filter(|(_, share)| share.is_none()).count();
     if given > 100.0 && open > 0 {
         return Err(format!(
-            "the shares of `{text}` add up to {given}, which leaves nothing for sizes without a share: give every size a share"
+            "the shares of `{text}` add up to {given} %, which leaves nothing for sizes without a share: give every size a share"
         ));
     }
     // Whole percent, as in fio.

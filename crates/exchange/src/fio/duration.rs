@@ -151,7 +151,7 @@ impl<'a> Reading<'a> {
                 self.refuse(opt, "`rate` and `rate_iops` are both given", "leave one of them out");
             }
             if name == "rate_iops" && value.contains(['k', 'K', 'm', 'M']) && kb_base == 1024 {
-                let words = "in a rate too, `k` is 1024 operations and `m` is 1024 · 1024";
+                let words = "`k` is 1024 operations and `m` is 1024 · 1024, as in sizes";
                 self.trap(&opt.place, words);
             }
             found = Some(Rates { opt, by_kind, is_in_bytes: name == "rate" });
@@ -183,7 +183,7 @@ impl<'a> Reading<'a> {
             let shifts = self.flag("rate_ignore_thinktime");
             workload.think_shifts(shifts);
             let words = if shifts {
-                "the schedule of the rate pauses while a worker thinks"
+                "while a worker thinks, the schedule of the rate stops"
             } else {
                 "operations that become due while a worker thinks are issued afterwards, as in fio: response times count from the time when they were due"
             };
@@ -192,8 +192,12 @@ impl<'a> Reading<'a> {
         }
         workload.arrivals(ArrivalKind::Closed { think_time_ns, think_drains: drains });
         if depth > 1 && iotime_ns.is_none() {
+            let operations = match after {
+                1 => "operation".to_owned(),
+                _ => format!("{after} operations"),
+            };
             let words = format!(
-                "after each {after} operations a worker waits until all of its operations are complete, and then thinks: it uses at most {} of its depth of {depth}",
+                "after each {operations} a worker waits until all of its operations are complete, and then thinks: it uses at most {} of its depth of {depth}",
                 after.min(depth)
             );
             self.note(opt, words);

@@ -223,7 +223,7 @@ impl<'a> Reading<'a> {
         if let (Walk::Skips(..), Some(Extent::Bytes(_)), Some(opt)) =
             (&plan.walk, size, self.opt("zonesize"))
         {
-            self.note(opt, "the zones begin again after `size`; in a file that is longer, fio's follow each other to the end of the file");
+            self.note(opt, "after `size` bytes the zones begin again from the start; fio's continue to the end of the file, if it is longer");
         }
         let clones = self.parts_of_clones(plan, is_alone);
         self.trap_of_size(&plan.region, &clones);

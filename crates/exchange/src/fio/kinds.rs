@@ -236,7 +236,8 @@ impl Reading<'_> {
         if size % block != 0 || range < size {
             let words =
                 "`zonesize` must be a whole number of blocks, and `zonerange` at least `zonesize`";
-            self.refuse(opt, words, "make zonesize a multiple of bs, and zonerange no smaller");
+            let help = "make zonesize a multiple of bs, and zonerange at least zonesize";
+            self.refuse(opt, words, help);
             return None;
         }
         Some(if skip == 0 { Walk::Sequential } else { Walk::Skips(size / block, skip) })

@@ -133,7 +133,8 @@ impl Reading<'_> {
         if half as f64 > all as f64 * FEW {
             return;
         }
-        let of_whole = if plan.region.each_bytes.is_some() { "" } else { " of a file of 1 TiB" };
+        let is_known = plan.region.each_bytes.is_some();
+        let of_whole = if is_known { "" } else { " if the file has 1 TiB" };
         let words = format!(
             "half of the operations go to {half} of {all} blocks ({}), 9 of 10 to {most} ({}){of_whole}: a cache can serve them",
             human::size(half.saturating_mul(block)),

@@ -41,7 +41,7 @@ const NOTED: &[(&str, &str)] = &[
     ("randseed", "all jobs of a run use one seed: give --seed"),
     (
         "random_generator",
-        "of the generators, only lfsr affects addresses: with one block size, each block is used once per pass, even with norandommap",
+        "only lfsr affects addresses: with one block size, each block is used once per pass, even with norandommap",
     ),
     ("use_os_rand", "the generator does not affect the distribution of addresses"),
     ("create_fsync", "iodyno creates files in its own way"),
@@ -52,8 +52,8 @@ const NOTED: &[(&str, &str)] = &[
     ("directory", "the target is given by --on, such as `--on scratch:@/mnt/disk`"),
     ("filename_format", "the target is given by --on"),
     ("openfiles", "all files of a job take turns, even where fio opens fewer at a time"),
-    ("fixedbufs", "buffers are registered if the kernel can; --plain-ring turns this off"),
-    ("registerfiles", "files are registered if the kernel can; --plain-ring turns this off"),
+    ("fixedbufs", "buffers are registered if possible; --plain-ring turns this off"),
+    ("registerfiles", "files are registered if possible; --plain-ring turns this off"),
     ("refill_buffers", "no two blocks are alike, unless the job says otherwise"),
     ("scramble_buffers", "no two blocks are alike, unless the job says otherwise"),
     ("softrandommap", "iodyno needs no memory for a map of the blocks"),
@@ -233,8 +233,16 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "remove the line, and use `ionice iodyno run`",
     ),
     ("cgroup", "iodyno does not enter cgroups", "remove the line"),
-    ("exec_prerun", "iodyno does not run programs", "run it before the run"),
-    ("exec_postrun", "iodyno does not run programs", "run it after the run"),
+    (
+        "exec_prerun",
+        "iodyno does not run programs",
+        "remove the line, and run the program before iodyno",
+    ),
+    (
+        "exec_postrun",
+        "iodyno does not run programs",
+        "remove the line, and run the program after iodyno",
+    ),
     (
         "ioscheduler",
         "iodyno does not change device settings",

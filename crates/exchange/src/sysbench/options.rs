@@ -30,7 +30,7 @@ pub(super) const NOTED: &[(&str, &str)] = &[
     ("thread-init-timeout", "workers always start together"),
     (
         "forced-shutdown",
-        "after the end, iodyno stops waiting for a target that completes nothing for 4 s",
+        "after the end of a run, iodyno stops waiting for a target that completes nothing for 4 s",
     ),
     ("report-interval", "a time series by interval is always kept: `iodyno show --json --series`"),
     (

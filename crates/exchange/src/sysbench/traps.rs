@@ -3,6 +3,7 @@
 use super::Reading;
 use super::options::Mode;
 use crate::shared::UNWRITTEN;
+use iodyno_units::human::counted;
 
 impl Reading<'_, '_> {
     /// Adds warnings about options whose effect the user may not expect.
@@ -29,8 +30,10 @@ impl Reading<'_, '_> {
         let files = self.count("file-num", 1);
         if mode.writes && every > 0 && !self.flag("file-fsync-all") {
             let share = files as f64 * 100.0 / (files + every) as f64;
+            let all = if files == 1 { "its file".to_owned() } else { format!("all {files} files") };
+            let requests = counted(every, "request");
             let words = format!(
-                "sysbench flushes all {files} files after every {every} requests (of all threads together). So {share:.0} % of its events are flushes, and its latency and events/s count them with reads and writes. On one target the first flush of a burst writes all dirty data, and little is left for the others"
+                "sysbench flushes {all} after every {requests} (of all threads together). So {share:.0} % of its events are flushes, and its latency and events/s count them with reads and writes. On one target the first flush of a burst writes all dirty data, and little is left for the others"
             );
             self.trap("file-fsync-freq", words);
         } else if mode.writes && !direct && !self.flag("file-fsync-all") {

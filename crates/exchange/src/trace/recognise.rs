@@ -7,7 +7,7 @@ use super::{
 };
 
 /// Help text for a file whose format was not recognised. Lists all supported formats.
-pub(super) const FORMATS: &str = "give an iolog of fio (version 2 or 3), the text of blkparse, of ftrace's or perf's block events, or of bcc's biosnoop, the traces of MSR Cambridge, SYSTOR '17, Alibaba, Tencent, CloudPhysics or SPC, a trace of `iodyno run --record-trace`, or a record of `iodyno serve --record`; unpack compressed files first: `zcat FILE.gz | iodyno replay /dev/stdin`";
+pub(super) const FORMATS: &str = "give an iolog of fio (version 2 or 3), text output of blkparse, ftrace, perf (block events) or bcc's biosnoop, a trace of MSR Cambridge, SYSTOR '17, Alibaba, Tencent, CloudPhysics or SPC, a trace of `iodyno run --record-trace`, or a record of `iodyno serve --record`; unpack compressed files first: `zcat FILE.gz | iodyno replay /dev/stdin`";
 
 /// Binary formats that must be converted first: initial bytes of the file, description, and the command to
 /// convert it.

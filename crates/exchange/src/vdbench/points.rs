@@ -59,7 +59,7 @@ impl Reading<'_, '_> {
         };
         if by.is_some() && from > to {
             let words = format!(
-                "the range `{}` goes down by steps, so vdbench uses only its first value; a range can go down by `d`, which halves",
+                "the range `{}` descends with a fixed step, so vdbench uses only its first value; only a range with the step `d` (halving) can descend",
                 value.text
             );
             self.found.note(&value.span, words);

@@ -145,7 +145,8 @@ impl Reading<'_, '_> {
                 }
                 "startcmd" | "start_cmd" | "endcmd" | "end_cmd" => {
                     let words = format!("`{full}`: iodyno does not run programs");
-                    self.found.refuse(&parameter.span, words, "run it before or after the run");
+                    let help = "remove it, and run the program before or after iodyno";
+                    self.found.refuse(&parameter.span, words, help);
                 }
                 "host" | "hd" if !matches!(value, "localhost" | "*") => {
                     let words = "a run uses only this host";

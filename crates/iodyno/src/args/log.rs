@@ -222,7 +222,7 @@ pub struct LogRead {
     /// [default: now for subscribe, oldest for replay]
     #[arg(long, value_name = "WHERE")]
     pub from: Option<String>,
-    /// Stop before this message number [default: never for subscribe, the last message for replay]
+    /// Stop before this message number [default: subscribe never stops, replay stops after the last message]
     #[arg(long, value_name = "NUMBER")]
     pub until: Option<u64>,
     /// Print only messages of this topic

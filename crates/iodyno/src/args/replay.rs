@@ -151,8 +151,8 @@ pub struct Replay {
     pub fast: bool,
     /// Keep the dependencies and think times of the trace, in closed loop
     ///
-    /// Issues an operation once as many operations have completed as in the trace, after the same pause since the last
-    /// of them. Requires response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR,
+    /// If n operations had completed in the trace when an operation was issued, it is issued after n completions, and
+    /// after the same pause since the last of them. Requires response times in the trace (blkparse, events, biosnoop, MSR, SYSTOR,
     /// CloudPhysics version 2, `run --record-trace`).
     #[arg(long, help_heading = "Timing")]
     pub think: bool,

@@ -168,10 +168,10 @@ fn fault_help() -> String {
 
 To choose a volume other than 0, append its number, as in `slow x10 1`. If volumes are
 arrays, the number selects a device of an array instead, except for `full`, `resize`,
-and `error EIO` and the faults below it.
+and those from `error EIO` to `delay 5ms next 1`.
 `delay` and `error 1%` take a kind of operation, as in `delay 5ms reads`: reads, writes,
 flushes, trims or zeroes.
-`error EIO` and the faults below it can be limited to a kind of operation, and then to
+Those from `error EIO` to `delay 5ms next 1` take one too, and after it any of these limits:
   at 1GiB..+64KiB               requests that touch this range
   after 2                       requests after the first 2, or `after 2 flushes`
   next 1                        the next request

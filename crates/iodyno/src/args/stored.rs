@@ -72,8 +72,8 @@ pub struct History {
 pub struct Report {
     /// Run: an id, the start of an id, `last`, `last~1`, or a name; may be repeated
     ///
-    /// With several, each is compared with the first, and a name (`run --name`) stands for all runs with that name.
-    /// With one, a name must be that of only one run.
+    /// With several arguments, each is compared with the first, and a name (`run --name`) stands for all runs with that
+    /// name. A single argument must name one run.
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<String>,
     /// Write to this file, or to standard output with `-` [default: iodyno-ID.html; --markdown and --csv: standard

@@ -21,7 +21,7 @@ pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     }
     if matches!(target, TargetName::Ram { .. } | TargetName::Model(_)) {
         return Err(Failure::input(
-            "memory is lost when this command ends: `iodyno log serve` on ram:SIZE or live:DEVICE makes a log and serves it",
+            "a log in memory is lost when this command ends: `iodyno log serve` on ram:SIZE or live:DEVICE makes a log and serves it",
         ));
     }
     let opened = storage::open(&target, &Purpose::Create(Confirm(flags.destroy.clone())))?;
@@ -61,7 +61,7 @@ fn log_id() -> u64 {
 /// Describes the sizes of a log: total, segments and chunks.
 pub(super) fn words(target: &TargetName, layout: &Layout) -> String {
     format!(
-        "log {:016x} on {}: {} in {} segments of {}; chunks of {}, in multiples of {}",
+        "log {:016x} on {}: {} in {} segments of {}; chunks of at most {}, in multiples of {}",
         layout.log_id,
         clean(&target.to_string()),
         human::size(layout.capacity_bytes - DESCRIPTION_BYTES),

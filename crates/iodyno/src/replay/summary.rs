@@ -39,6 +39,14 @@ fn words(kind: OpKind) -> &'static str {
     }
 }
 
+/// Formats a number of operations with their noun.
+fn counted(operations: u64) -> String {
+    match operations {
+        1 => "1 operation".to_owned(),
+        n => format!("{} operations", human::whole(n)),
+    }
+}
+
 /// Prints the summary of a trace as text or JSON.
 pub(super) fn print(named: &str, file: &TraceFile, as_json: bool) -> Result<ExitCode, Failure> {
     if as_json { print_json(&document(named, file)) } else { print_text(&text(named, file)) }
@@ -77,8 +85,8 @@ fn operations(named: &str, file: &TraceFile, of: &TraceSummary) -> Rows {
     let rate =
         if span_s > 0.0 { human::count(of.all_ops() as f64 / span_s) } else { "-".to_owned() };
     let peak = format!(
-        "{rate}/s on average, at most {} operations and {} in a second",
-        human::whole(of.peak_ops_per_s),
+        "{rate}/s on average, at most {} and {} in a second",
+        counted(of.peak_ops_per_s),
         human::size(of.peak_bytes_per_s)
     );
     rows.push(row("rate", peak));
@@ -99,7 +107,11 @@ fn of_kind(of: &TraceSummary, kind: OpKind) -> String {
         format!("{} {share}", human::size(size.bytes.into()))
     });
     let more = sizes.len().saturating_sub(SIZES);
-    let more = if more > 0 { format!(", {more} more sizes") } else { String::new() };
+    let more = match more {
+        0 => String::new(),
+        1 => ", 1 more size".to_owned(),
+        n => format!(", {n} more sizes"),
+    };
     let shown = shown.collect::<Vec<_>>().join(", ");
     format!("{count}, {}: {shown}{more}", human::size(bytes))
 }
@@ -112,13 +124,7 @@ fn places(of: &TraceSummary) -> Rows {
     let known = match of.responses {
         (0, _) => "the trace has no response times, so --think is not possible".to_owned(),
         (n, mean_ns) if n == of.all_ops() => format!("{} on average", human::time_ns(mean_ns)),
-        (n, mean_ns) => {
-            format!(
-                "known for {} operations, {} on average",
-                human::whole(n),
-                human::time_ns(mean_ns)
-            )
-        }
+        (n, mean_ns) => format!("known for {} (mean {})", counted(n), human::time_ns(mean_ns)),
     };
     let mut rows = vec![
         row("range", format!("up to {end}, in multiples of {align}")),
@@ -133,9 +139,9 @@ fn places(of: &TraceSummary) -> Rows {
             _ => "",
         };
         let words = format!(
-            "{}: {} operations up to byte {}, placed at {} of the target",
+            "{}: {} in its first {}, placed at offset {} of the target",
             part.name,
-            human::whole(part.ops),
+            counted(part.ops),
             human::size(part.end_bytes),
             human::size(part.start_bytes)
         );
@@ -152,14 +158,10 @@ fn remarks(file: &TraceFile, of: &TraceSummary) -> Rows {
     let mut rows: Rows = left_out
         .map(|(what, count)| row("left out", format!("{} {what}", human::whole(*count))))
         .collect();
-    let changed = [
-        (of.rounded, "operations were enlarged (--align)"),
-        (of.divided, "operations were divided, since they are longer than 1 GiB"),
-    ];
+    let changed =
+        [(of.rounded, "enlarged (--align)"), (of.divided, "divided, because longer than 1 GiB")];
     let changed = changed.into_iter().filter(|(count, _)| *count > 0);
-    rows.extend(
-        changed.map(|(count, what)| row("changed", format!("{} {what}", human::whole(count)))),
-    );
+    rows.extend(changed.map(|(count, what)| row("changed", format!("{} {what}", counted(count)))));
     if !of.is_sorted {
         rows.push(row("note", "the operations were out of order; they were sorted by time"));
     }

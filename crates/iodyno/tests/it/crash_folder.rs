@@ -168,7 +168,7 @@ fn a_checker_that_fails_or_hangs_has_its_own_verdict() {
     crashtest(&place, "--quiet --class torn", "true", "touch file")
         .fails(2, &["--class torn: this run has no such state", "nothing was checked"]);
     crashtest(&place, "--quiet --fail-sync 9", "true", script)
-        .fails(2, &["called fsync only 1 times"]);
+        .fails(2, &["called fsync only 1 time"]);
     crashtest(&place, "--quiet", "sqlite:other", script).fails(2, &["made no file `other`"]);
     crashtest(&place, "--quiet", "true", "exit 3")
         .fails(2, &["the program failed", "nothing was checked"]);

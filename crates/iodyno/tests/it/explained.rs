@@ -118,7 +118,7 @@ fn the_limit_is_named() {
     // A limit is busy before anything waits for it, and gives the bound.
     let text = place.iodyno("explain ebs-gp3 random-read --depth 1").succeeds().stdout.clone();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("IOPS limit, 48 %, which allows 3.00 k IOPS"), "{text}");
+    assert!(words.contains("IOPS limit (48 % busy), which allows 3.00 k IOPS"), "{text}");
     // In a state without garbage collection, no copies are counted.
     let fresh = cell(&place, "exflash-400g?state=fresh random-write");
     assert_eq!(fresh["flash"]["write_amplification"], 1.0);

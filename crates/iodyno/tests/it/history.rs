@@ -153,7 +153,7 @@ fn what_unlike_and_equal_runs_can_say() {
     }
     let text = place.iodyno("history random-read").succeeds().stdout.clone();
     assert!(
-        text.contains("at least 8 runs are needed of each load, and these have 4 loads"),
+        text.contains("at least 8 runs are needed of each load, but these runs have 4 loads"),
         "{text}"
     );
     let compared = place.iodyno("compare before after");
@@ -163,7 +163,7 @@ fn what_unlike_and_equal_runs_can_say() {
         run(&format!("--depth 4 --seed {seed} --name equal"));
     }
     let text = place.iodyno("history equal").succeeds().stdout.clone();
-    assert!(text.contains("No shift found; one of "), "{text}");
+    assert!(text.contains("No shift found; a shift of "), "{text}");
     let share =
         &place.iodyno("history equal --json").succeeds().json()["cells"][0]["detectable_share"];
     assert!((0.001..=0.1).contains(&number(share)), "{share}");

@@ -296,7 +296,7 @@ fn purge_prints_its_plan_and_requires_a_name() {
     let before = state(&file);
     for wrong in ["", "--destroy other", "--destroy note"] {
         let output = place.iodyno(&format!("purge notes {wrong}"));
-        output.exits(3).says(&["purge of notes", "discard", "did not make", "--destroy notes"]);
+        output.exits(3).says(&["to purge notes", "discard", "did not make", "--destroy notes"]);
     }
     for method in ["nvme-sanitize-block", "nvme-format", "ata-erase"] {
         let output = place.iodyno(&format!("purge notes --method {method} --destroy notes"));

@@ -81,7 +81,7 @@ fn a_pair_serves_on_without_one() {
     assert!(expected.check(&mut client, true) > 0);
     assert_eq!(server.status()["volumes"][0]["array"]["data_lost"], true);
     for (words, message) in [
-        ("lose adapter 2", "there is no adapter 2: their numbers are 0 to 1"),
+        ("lose adapter 2", "there is no adapter 2: the numbers are 0 to 1"),
         ("link-down aa 1", "there is no link aa 1: the only number is 0"),
         ("link-down 1", "use `link-down aa 0`"),
     ] {
@@ -159,8 +159,8 @@ fn several_volumes_share_adapters_and_a_folder() {
     expected.check(&mut server.client(), false);
     for (words, message) in [
         ("access adapter 0 volume 0", "adapter 1 is lost"),
-        ("access adapter 0 volume 2", "there is no volume 2: their numbers are 0 to 1"),
-        ("access adapter 2 volume 0", "there is no adapter 2: their numbers are 0 to 1"),
+        ("access adapter 0 volume 2", "there is no volume 2: the numbers are 0 to 1"),
+        ("access adapter 2 volume 0", "there is no adapter 2: the numbers are 0 to 1"),
     ] {
         server.try_fault(words).exits(2).says(&[message]);
     }

@@ -147,9 +147,9 @@ fn the_status_names_members_that_are_not_there() {
     let gauge = "iodyno_array_missing_members{volume=\"1\",device=\"raid1(device*2)\"} 1";
     assert!(metrics.contains(gauge), "{metrics}");
     for (words, message) in [
-        ("lose device 4", "there is no device 4: their numbers are 0 to 3"),
+        ("lose device 4", "there is no device 4: the numbers are 0 to 3"),
         ("full 1", "volume 1 is an array"),
-        ("resize 1MiB 2", "there is no volume 2: their numbers are 0 to 1"),
+        ("resize 1MiB 2", "there is no volume 2: the numbers are 0 to 1"),
     ] {
         server.try_fault(words).exits(2).says(&[message]);
     }

@@ -20,7 +20,7 @@ const FAULTS: [&str; 4] = ["latent", "corrupt", "page", "block"];
 fn says(reply: &str) -> Says {
     if reply.contains("no effect: ") {
         NoEffect
-    } else if reply.contains("no read fails") {
+    } else if reply.contains("reads succeed") {
         Rebuilt
     } else {
         Fails

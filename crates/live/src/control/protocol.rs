@@ -38,7 +38,8 @@ struct Request {
     stop: bool,
 }
 
-/// Answers a request in JSON. The function `answer` executes a command of the text protocol.
+/// Returns the JSON answer to the JSON request `line`. Calls the parameter `answer` to execute a command of the text
+/// protocol.
 pub(super) fn answer(line: &str, answer: &dyn Fn(&str) -> Value) -> Value {
     let request: Request = match serde_json::from_str(line) {
         Ok(request) => request,

@@ -37,7 +37,7 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
         Effect::Rebuilt(by) => {
             let usual = usual_effect(ask, was_off, device);
             let usual = named() + usual.trim_end_matches(UNTIL_WRITTEN);
-            format!("{usual}, but {by}: no read fails")
+            format!("{usual}, but {by}: reads succeed")
         }
     }
 }

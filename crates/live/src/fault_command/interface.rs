@@ -183,7 +183,7 @@ fn action(verb: &str, value: &str) -> Result<Action, String> {
         "flip" => Action::Flip,
         "delay" => match delay_ns(value)? {
             0 => {
-                return Err("`delay 0ms` ends the delays of a kind of operation, however they are limited: omit `at`, `after`, `next` and `for`".to_owned());
+                return Err("`delay 0ms` ends all delays of a kind of operation, including limited ones: omit `at`, `after`, `next` and `for`".to_owned());
             }
             by_ns => Action::Delay { by_ns },
         },

@@ -385,7 +385,7 @@ pub(super) fn member_file(path: &Path, member: usize) -> PathBuf {
     path.join(format!("member-{member}"))
 }
 
-/// Wraps the stores of an array whose members are all devices as [`Member`]s, in the order of the members.
+/// Makes a [`Member`] of each store, in order. The array's members must all be devices.
 fn files(stores: &[Store]) -> Vec<Box<dyn Member + '_>> {
     stores.iter().map(|store| Box::new(store) as Box<dyn Member>).collect()
 }

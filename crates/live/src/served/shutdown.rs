@@ -6,8 +6,9 @@
 use super::operations::{Completed, Inner, NUMBER_BITS, NUMBER_MASK, of_volume};
 use super::{Live, Sink, deliver};
 use crate::counts::{Late, Looks};
+use crate::store::UNIT_BYTES;
 use iodyno_emulate::{Completion, Machine};
-use iodyno_units::Op;
+use iodyno_units::{Op, human};
 
 /// Timeout for a flush or for destaging the caches at shutdown, ns of simulated time.
 const FLUSH_TIMEOUT_NS: u64 = 3_600_000_000_000;
@@ -81,7 +82,8 @@ impl<S: Sink> Live<S> {
             let lost: usize = stores.map(|store| store.volatile_units()).sum();
             if lost > 0 {
                 troubles.push(format!(
-                    "volume {volume} {why}: {lost} dirty units of 4 KiB in its write buffer are lost, as in a power cut"
+                    "volume {volume} {why}: up to {} of dirty data in its write buffer is lost, as in a power cut",
+                    human::size(lost as u64 * UNIT_BYTES)
                 ));
             }
         }

@@ -39,7 +39,7 @@ impl ModelStatus {
         let mut text =
             format!("machine  {} of simulated time", human::duration_ns(self.machine_ns));
         if let Some(factor) = self.dilation {
-            let _ = write!(text, ", × {factor} in real time");
+            let _ = write!(text, ", which takes {factor} times as long in real time");
         }
         text += "\n";
         // Single interruptions are no alarm.
@@ -420,7 +420,7 @@ mod tests {
   !             member 3 (device 4): missing
   !             resync after a power cut: 2 ranges in progress
   !             some data is lost: it can't be read until it is rewritten";
-        let expected = "machine  1.5 s of simulated time, × 12.5 in real time
+        let expected = "machine  1.5 s of simulated time, which takes 12.5 times as long in real time
   !             this computer simulates too slowly: 2.5 s behind real time; use a larger --dilate
 transport time subtracted: 24.5 µs per round trip (21.0 µs of it for the reply), and 22.4 µs more if a thread had to be woken
 adapters

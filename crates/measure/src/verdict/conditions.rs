@@ -74,7 +74,8 @@ fn processors(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) 
             "THROTTLED",
             Level::Warning,
             format!(
-                "processors were throttled {times} times during the cell because of heat: the generator and the kernel were slower than usual; cool the machine"
+                "processors were throttled {} during the cell because of heat: the generator and the kernel were slower than usual; cool the machine",
+                human::counted(times, "time")
             ),
         );
     }

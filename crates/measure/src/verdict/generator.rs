@@ -180,9 +180,9 @@ fn own_limits(cell: &Cell, total: &Interval, say: &mut Say) {
             "MORE_WORKERS_THAN_CPUS",
             Level::Note,
             format!(
-                "{} workers shared {} processors: latencies include waiting for a processor",
+                "{} workers shared {}: latencies include waiting for a processor",
                 cell.resources.cpu_user_ns.len(),
-                cell.evidence.cpus
+                human::counted(cell.evidence.cpus.into(), "processor")
             ),
         );
     }

@@ -67,8 +67,8 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "NOTHING_RECENT",
             Level::Note,
             format!(
-                "{} operations had to repeat a recently used block when none had been used yet, and used a random block",
-                e.recent_misses
+                "{} had to repeat a recently used block when none had been used yet, and used a random block",
+                human::counted(e.recent_misses, "operation")
             ),
         );
     }
@@ -77,8 +77,8 @@ pub(super) fn others(cell: &Cell, total: &Interval, say: &mut Say) {
             "OVERLAPS_SKIPPED",
             Level::Note,
             format!(
-                "{} operations fell on a block that was being written and were replaced by operations on other blocks: verified content allows one writer per block at a time",
-                e.overlaps_skipped
+                "{} met a block that was being written, and used another block: verified content allows one writer per block at a time",
+                human::counted(e.overlaps_skipped, "operation")
             ),
         );
     }

@@ -86,7 +86,7 @@ fn worst_interval(cell: &Cell) -> String {
         Some((index, ns)) if intervals > 4 && 3 * total_ns < intervals * ns => {
             let at = |index: usize| index as f64 * cell.interval_ns as f64 / 1e9;
             format!(
-                ", {:.0} % of the wait from {:.1} to {:.1} s",
+                ", with {:.0} % of all waiting between {:.1} and {:.1} s",
                 100.0 * *ns as f64 / total_ns.max(1) as f64,
                 at(index),
                 at(index + 1)

@@ -142,7 +142,8 @@ fn why(rank: &RankFigures) -> String {
         reasons.push(format!("{share:.0} % of the operations were submitted over 1 ms late"));
     }
     if let Some(times) = rank.processor_throttles.filter(|times| *times > 0) {
-        reasons.push(format!("the processors were throttled {times} times because of heat"));
+        let times = human::counted(times, "time");
+        reasons.push(format!("the processors were throttled {times} because of heat"));
     }
     if let (Some(now), Some(limit)) = (rank.temperature_c, rank.temperature_warning_c)
         && now >= limit

@@ -171,7 +171,7 @@ fn counts(cell: &Cell, r: &Reached) -> String {
         (issued > 0).then(|| {
             let (of_device, own) = (human::size(device), human::size(issued));
             if device > issued {
-                return format!("{own} {what} by this run and {of_device} by all programs");
+                return format!("{of_device} {what} (this run issued {own})");
             }
             let percent = (100.0 * device as f64 / issued as f64).floor();
             format!("{of_device} of {own} {what} ({percent} %)")

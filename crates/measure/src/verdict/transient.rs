@@ -121,7 +121,7 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
     }
     if level.store.contains(CREDITS) {
         return format!(
-            "the {} were being used up: at this rate the rest ({} of all) lasts for {} more. The figures show the burst, not the long-run rate: use a --ramp that is {} longer",
+            "the {} were being used up: at this rate the rest ({} of the maximum) lasts for {} more. The figures show the burst, not the long-run rate: use a --ramp that is {} longer",
             level.store,
             share(level.end_bytes),
             human::duration_ns(left_ns as u64),

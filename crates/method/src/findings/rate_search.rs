@@ -82,7 +82,7 @@ impl RateSearchFinding {
                 rate(fails)
             ),
             (Some(holds), None) => format!(
-                "every rate meets {limit} up to {}, the highest tried. In closed loop, {capacity} were completed",
+                "every rate up to {}, the highest tried, meets {limit}. In closed loop, {capacity} were completed",
                 rate(holds)
             ),
             (Some(holds), Some(fails)) => {
@@ -136,7 +136,7 @@ impl RateSearchFinding {
             format!("of the cells at {}, some missed the limit and some met it", rate(lowest))
         };
         Some(format!(
-            "not monotonic: {where_}, so the result can vary within that range from run to run; use a longer --time"
+            "not monotonic: {where_}, so the result can vary from run to run; use a longer --time"
         ))
     }
 }

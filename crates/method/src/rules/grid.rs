@@ -107,7 +107,7 @@ impl Reader<'_> {
                 let help =
                     "each value is one cell: remove one of them, or use `repeats` to repeat cells";
                 let what = format!(
-                    "`{}` lists {value} twice, the second time as value {}",
+                    "`{}` lists {value} twice, the second time at position {}",
                     kind.name(),
                     i + 1
                 );

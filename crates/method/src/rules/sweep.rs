@@ -58,8 +58,11 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
     let grid = grid.checked().map_err(wrong)?;
     let act = match sweep.find_rate {
         Some(_) if grid.len() != 1 => {
-            return Err(FileError::new(0..0, "the highest rate can be searched for only one cell")
-                .with_help("name a single workload, not a group, and vary nothing"));
+            return Err(FileError::new(
+                0..0,
+                "a search for the highest rate needs exactly one cell",
+            )
+            .with_help("name a single workload, not a group, and vary nothing"));
         }
         Some(_) if matches!(grid.base[0].1.arrivals(), ArrivalKind::Open { .. }) => {
             return Err(FileError::new(

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use transmission::Watched;
 
-/// Size of the input buffer, bytes. It has space for the requests that arrive while the server handles a
-/// batch: twice 32 writes of 4 KiB.
+/// Size of the input buffer, bytes. It has space for two batches of 32 writes of 4 KiB: one that the server
+/// processes, and one that arrives meanwhile.
 const INPUT_BYTES: usize = 256 << 10;
 /// Maximum number of bytes to receive into the input buffer after a payload that was received directly. Bytes of
 /// another payload that arrive there must be copied.

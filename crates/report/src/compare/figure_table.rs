@@ -30,7 +30,7 @@ pub(crate) fn figure_table(compared: &Compared<'_>) -> Table {
         Column::words("verdict"),
     ]);
     table.caption = "All figures that were compared".into();
-    table.notes = vec!["Exact Mann–Whitney test, corrected for the number of figures (Benjamini–Hochberg). Shift: the median of all ratios of a value of B to a value of A, minus 1 (Hodges–Lehmann, on logarithms). If the values scatter, it differs from the ratio of the medians.".to_owned()];
+    table.notes = vec!["Exact Mann–Whitney test, corrected for the number of figures (Benjamini–Hochberg). Shift: the median ratio of a value of B to one of A, over all pairs, minus 1 (Hodges–Lehmann, on logarithms). If the values scatter, it differs from the ratio of the medians.".to_owned()];
     for row in &compared.rows {
         table.push(cells(row, compared));
     }

@@ -349,7 +349,7 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
         let text = if rows.iter().any(|r| r.covers == Covers::Repeats) {
             "each side is one run: confidence intervals are computed from repeats of the cell within that run, not from other runs or devices; any difference may merely reflect what changes from run to run (state, heat, placement)"
         } else {
-            "fewer than 3 runs on a side: a single odd run can decide the result"
+            "fewer than 3 runs on a side: a single outlier can decide the result"
         };
         remarks.push(remark("FEW_RUNS", Level::Warning, text.to_owned()));
     }

@@ -182,7 +182,7 @@ fn sum(compared: &Compared, style: Style) -> String {
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
-        "faster, slower: a significant shift (exact Mann-Whitney test, p corrected for {}, at most {}) of at least {threshold} %; same: a shift significantly below {threshold} %. A and B are medians; the shift is the median of all ratios of a value of B to a value of A, minus 1.",
+        "faster, slower: a significant shift (exact Mann-Whitney test, p corrected for {}, at most {}) of at least {threshold} %; same: a shift significantly below {threshold} %. A and B are medians; the shift is the median ratio of a value of B to one of A, over all pairs, minus 1.",
         match compared.rows.len() {
             1 => "1 figure".to_owned(),
             n => format!("{n} figures"),

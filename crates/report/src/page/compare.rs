@@ -16,7 +16,7 @@ use iodyno_page::{
     Axis, Block, Cell as Field, Column, Figure, Mark, Panel, Plot, Point, Quantity, Row, Scale,
     Section, Series, Shape, Table, Tone,
 };
-use iodyno_units::OpKind;
+use iodyno_units::{OpKind, human};
 use std::collections::BTreeMap;
 
 /// Maximum number of rows in a forest plot: more are unreadable.
@@ -199,7 +199,8 @@ fn remarks(compared: &Compared<'_>) -> Vec<Verdict> {
             code: "NOT_COMPARED".to_owned(),
             tone: labels::tone(Level::Warning),
             text: format!(
-                "{lost} figures could not be compared; the table of all figures gives the reasons"
+                "{} could not be compared; the table of all figures gives the reasons",
+                human::counted(lost as u64, "figure")
             ),
             of: Vec::new(),
         });
@@ -240,7 +241,7 @@ fn forests(compared: &Compared<'_>) -> Vec<Figure> {
     panel.rules.push(Rule { at: 0.0, upright: true, name: String::new(), tone: Tone::Plain });
     panel.height = (rows.len() as f64 / 8.0).clamp(0.5, 4.0);
     let mut notes = vec![format!(
-        "Shift from A to B (the median of all ratios of a value of B to a value of A, minus 1) with its 95 % interval. Shifts between the lines at ± {} do not matter. Higher is better for rates, lower for latencies.",
+        "Shift from A to B (the median ratio of a value of B to one of A, over all pairs, minus 1) with its 95 % interval. Shifts between the lines at ± {} do not matter. Higher is better for rates, lower for latencies.",
         Quantity::Share.words(threshold)
     )];
     if compared.rows.len() > FOREST_MAX {

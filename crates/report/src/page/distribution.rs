@@ -223,7 +223,10 @@ pub(super) fn histogram(
 }
 
 fn left_out_note(n: usize) -> String {
-    format!("{n} more curves are left out; the table of cells has them.")
+    match n {
+        1 => "1 more curve is left out; the table of cells has it.".to_owned(),
+        n => format!("{n} more curves are left out; the table of cells has them."),
+    }
 }
 
 /// Lower edge and count of each histogram bar, from the smallest to the largest value, plus a final empty

@@ -20,7 +20,7 @@ const PLAIN_SHARE: f64 = 0.97;
 /// Name of the phase in which a worker submits the I/O.
 const SUBMISSION: &str = "submission";
 /// Name of the phase in which workers spend their own processor time in user mode.
-const USER: &str = "iodyno: make, submit and reap";
+const USER: &str = "iodyno: prepare, submit and reap";
 
 /// A bar of the latency breakdown: its name, and the duration of each phase in ns.
 struct Bar {

@@ -45,7 +45,7 @@ fn table(run: &Run) -> Table {
         ));
     }
     table.notes.push(
-        "CPU: time used by a rank's workers, as a share of the processor time available to them. Of this and of the I/O of other programs, a row shows the highest value among the host's ranks.".to_owned(),
+        "CPU: time used by a rank's workers, as a share of the processor time available to them. CPU and other programs' I/O are the highest values among the host's ranks.".to_owned(),
     );
     table
 }

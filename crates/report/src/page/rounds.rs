@@ -112,7 +112,10 @@ fn convergence(stage: &Stage<'_>, rounds: &RoundsFinding) -> Option<Figure> {
         Some(Progress::NotReached) => {
             format!("The steady state was not reached in {} rounds.", rounds.rounds)
         }
-        _ => format!("{} rounds, no steady state yet.", rounds.rounds),
+        _ => {
+            let done = human::counted(rounds.rounds.into(), "round");
+            format!("{done}, no steady state yet.")
+        }
     };
     Some(Figure {
         id: format!("{}-convergence", stage.id),

@@ -220,7 +220,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             spans: vec![end],
         }),
         notes: if is_mapped {
-            vec!["Colours rank the cells by number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
+            vec!["Colours rank the heat map's cells by number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
         } else {
             Vec::new()
         },
@@ -308,6 +308,7 @@ fn said(series: &SeriesFinding) -> String {
             "No stall (an interval of {} with less than a tenth of the usual throughput).",
             labels::time(Some(stalls.interval_s * 1e9)).text
         ),
+        1 => format!("1 stall of {}.", human::duration_ns((stalls.longest_s * 1e9) as u64)),
         n => format!(
             "{n} stalls, the longest {}.",
             human::duration_ns((stalls.longest_s * 1e9) as u64)

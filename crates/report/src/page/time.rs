@@ -57,7 +57,7 @@ pub(super) fn figure(
         ));
     }
     notes.push(format!(
-        "Intervals of {}. Colours rank the cells by number of I/Os, so that rare latencies are visible.",
+        "Intervals of {}. Colours rank the heat map's cells by number of I/Os, so that rare latencies are visible.",
         human::duration_ns(cell.interval_ns)
     ));
     let name = labels::name(run, &cell.key);
@@ -163,7 +163,7 @@ fn rate_panel(cell: &Cell, kinds: &[OpKind], edges: &[f64], about_bandwidth: boo
     } else if kinds.iter().all(|kind| cell.io_kinds().count(*kind)) {
         ("IOPS", Quantity::Iops)
     } else {
-        ("IOPS, and others a second", Quantity::Iops)
+        ("IOPS and other operations/s", Quantity::Iops)
     };
     let y = Axis::from_zero(label, quantity);
     let mean =

@@ -57,8 +57,8 @@ pub fn show(run: &Run, detail: Detail, style: Style) -> String {
     show_against(run, &crate::thresholds::own(run), detail, style)
 }
 
-/// Formats a run that has just ended, in the same form as [`show`]. Notes that an earlier run on the machine already
-/// had are shortened to codes.
+/// Formats a run that has just ended, in the same form as [`show`]. A note that an
+/// earlier run on the machine already had is shortened to its code.
 pub fn show_after(run: &Run, before: &Before, detail: Detail, style: Style) -> String {
     text_of(run, &crate::thresholds::own(run), before, detail, style)
 }

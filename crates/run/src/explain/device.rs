@@ -127,7 +127,7 @@ impl Described {
                 lines.push((
                     "collection",
                     format!(
-                        "garbage is collected in bursts of one superblock. During a burst a saturated drive has about {} of its mean rate of random writes. `explain` predicts means over bursts",
+                        "garbage is collected in bursts of one superblock. During a burst a saturated drive has about {} of its mean rate of random writes. `explain` predicts long-term means",
                         share(w / (1.0 + freed * (w - 1.0)))
                     ),
                 ));
@@ -144,10 +144,10 @@ impl Described {
             lines.push((
                 "",
                 format!(
-                    "{} cycles allow {} drive writes a day if random ({}), at most {} if sequential",
+                    "{} cycles allow {} of random writes ({} drive writes a day), at most {} of sequential writes",
                     rated.cycles,
-                    human::three_digits(outlook.random_drive_writes_per_day),
                     decimal(outlook.random_bytes),
+                    human::three_digits(outlook.random_drive_writes_per_day),
                     decimal(outlook.sequential_bytes)
                 ),
             ));

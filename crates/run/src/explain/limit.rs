@@ -141,7 +141,7 @@ impl Limit {
         let bound = |s: &Share| s.bound_iops.map_or(String::new(), &rate);
         let busiest = |s: &Option<Share>| match s {
             Some(s) => format!(
-                "nothing is saturated; the busiest resource is {}, {}, which allows {}",
+                "nothing is saturated; the busiest resource is {} ({} busy), which allows {}",
                 s.name,
                 percent(s.busy),
                 bound(s)

@@ -153,7 +153,7 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
     if of.volumes.options.on_demand {
         let (price, currency) = (of.volumes.on_demand_price, &answer.currency);
         words.push(format!(
-            "on demand, so bursting never ends: {price:.2} {currency} of the price pay for bursting all month"
+            "on demand, so bursting never ends: the price includes {price:.2} {currency} for bursting all month"
         ));
     }
     if of.has_credits() {
@@ -185,7 +185,7 @@ fn list_cheaper(text: &mut Lines, answer: &CloudSizing) {
         let after = 1.0 / offer.utilisation(&answer.load);
         let on = on(offer, false);
         let words = format!(
-            "{}{on} for {:.2} {} a month meets the demand only on burst credits: a full balance lasts {}, then it serves {} of the rate",
+            "{}{on} for {:.2} {} a month meets the demand only on burst credits: a full balance lasts {}, then only {} of the rate is served",
             in_words(&offer.volumes),
             offer.price(),
             answer.currency,
@@ -206,7 +206,7 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
         (
             of(Unfit::Limits),
             format!(
-                "no size or rate of up to {} meets the demand and has a price",
+                "no priced configuration of up to {} meets the demand",
                 human::counted(answer.volumes_max.into(), "volume")
             ),
         ),

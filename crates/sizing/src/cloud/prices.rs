@@ -163,7 +163,7 @@ impl VolumePrice {
         let class = v.said("class").to_owned();
         refuse_unknown(reader, v, "class", Kind::Device);
         if v.get("gib").is_none() && v.get("by_size").is_none() {
-            let help = "give `gib`, the price of each GiB, or `by_size`, sizes with the price of a volume up to each";
+            let help = "give `gib` (price per GiB) or `by_size` (a table of volume prices up to given sizes)";
             reader.refuse(v.place("class"), format!("`{class}` has no price for its size"), help);
         }
         let mut by_size: Vec<(u64, f64)> = Vec::new();

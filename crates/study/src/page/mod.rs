@@ -158,7 +158,7 @@ fn result(outcome: &Outcome<'_>, overlays: &[Overlay]) -> Section {
     if !overlays.is_empty() {
         let names: Vec<&str> = overlays.iter().map(|o| o.name.as_str()).collect();
         blocks.push(Block::Text(format!(
-            "Runs drawn over the figures where mix, block size, threads, depth and number of targets match the paper: {}.",
+            "The figures also show these runs, where mix, block size, threads, depth and number of targets match the paper's: {}.",
             names.join("; ")
         )));
     }

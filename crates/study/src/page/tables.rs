@@ -58,7 +58,7 @@ pub(super) fn table(outcome: &Outcome<'_>, lines: &[Line]) -> Table {
         caption: lines.first().map_or(String::new(), |l| capital(l.metric.title())),
         columns,
         rows,
-        notes: vec!["Differences are relative to the printed figures. “Outside” is the part beyond the figure's rounding or, on the valid side of a bound (≥ or ≤), beyond a tenth of the bound. The null model is one device × n; members × n with write penalties, capped by the link; one thread × n; time-sharing; or no effect of think time.".to_owned()],
+        notes: vec!["Differences are relative to the printed figures. “Outside” is the part of the difference beyond the figure's rounding; on the valid side of a bound (≥ or ≤), the part beyond a tenth of the bound. The null model is one device × n; members × n with write penalties, capped by the link; one thread × n; time-sharing; or no effect of think time.".to_owned()],
     }
 }
 

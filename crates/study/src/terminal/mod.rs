@@ -131,7 +131,8 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     note(
         "model",
         &format!(
-            "{free} fitted parameters for {} printed figures; other parameters: {}",
+            "{} for {} printed figures; other parameters: {}",
+            human::counted(free as u64, "fitted parameter"),
             study.printed.len(),
             others.join(", ")
         ),
@@ -139,16 +140,16 @@ fn head(outcome: &Outcome<'_>, style: Style) -> Vec<String> {
     let arrays = if study.members.is_empty() {
         ""
     } else {
-        " For arrays it is members × n with the textbook's write penalties, capped by the bandwidth of the links."
+        " For arrays, the null model is members × n with the textbook's write penalties, capped by the bandwidth of the links."
     };
     let legend = "after our figures: i input (taken from the paper), f fitted (a parameter was chosen to match it), \
-         d derived from these; all others are predicted. Errors are relative to the printed figure. The part outside \
-         lies beyond the figure's rounding or, on the valid side of a bound (`>=` or `<=`), beyond a tenth of the bound. \
-         The null model's error is in the line below. The null model is one device × n, one thread × n, time-sharing of \
+         d derived from these; all others are predicted. Errors are relative to the printed figure. `outside` is the \
+         part of the error beyond the figure's rounding; on the valid side of a bound (`>=` or `<=`), the part beyond a \
+         tenth of the bound. `null` is the same for the null model: one device × n, one thread × n, time-sharing of \
          pure reads and writes, or no effect of think time. ! marks figures that can't be right: not scored.";
     let is_data_sheet = |row: &Row| row.null.is_some_and(|null| null.model == NullModel::DataSheet);
     let alone = if outcome.rows.iter().any(is_data_sheet) {
-        " For one device it is the data sheet."
+        " For one device, the null model is the data sheet."
     } else {
         ""
     };

@@ -7,6 +7,7 @@
 mod ata;
 mod nvme;
 
+use iodyno_units::human;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +81,8 @@ impl Health {
             warnings.push(format!("It has used {used} % of its rated life."));
         }
         if let Some(errors) = self.media_errors.filter(|&errors| errors > 0) {
-            warnings.push(format!("Its health log counts {errors} uncorrectable media errors."));
+            let errors = human::counted(errors, "uncorrectable media error");
+            warnings.push(format!("Its health log counts {errors}."));
         }
         warnings
     }

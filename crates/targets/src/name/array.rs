@@ -1,4 +1,4 @@
-//! Names of emulated arrays: the part of a `model:` name before `*`, `@` and `?`. Examples: `raid5(DEVICE*N)`,
+//! Names of emulated arrays: the part of a `model:` name before any `*`, `@` or `?` outside of parentheses. Examples: `raid5(DEVICE*N)`,
 //! `raid5(DEVICE*N,strip=64KiB)`, and the nested `raid1(raid0(DEVICE*N)*2)`. The emulator decides whether such an array
 //! is possible.
 

@@ -261,7 +261,7 @@ fn discard(inspection: &Inspection) -> Result<String, String> {
             "tells the server that all {size} are unused; the server may or may not erase the data."
         )),
         (Kind::File, Some(true) | None) if is_kept_file(inspection) => {
-            Ok(format!("returns the blocks of {size} to the file system; the file's length stays."))
+            Ok(format!("frees all {size} of the file's blocks; the file's length stays."))
         }
         (Kind::Block, _) => {
             Err("the kernel reports that the device does not support discard.".to_owned())

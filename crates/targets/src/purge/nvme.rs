@@ -341,7 +341,7 @@ fn run_sanitize(port: &mut dyn Port, crypto: bool, progress: &mut Progress<'_>) 
                     SanitizeState::Completed => return Ok(vec![completed(&status)]),
                     SanitizeState::Failed => {
                         return Err(Setback::Failed(
-                            "the sanitize log reports that it failed; the device takes no I/O until a \
+                            "the sanitize log reports a failure; the device takes no I/O until a \
                              sanitize succeeds or `nvme sanitize --sanact=1` ends the failure mode."
                                 .to_owned(),
                         ));

@@ -206,7 +206,7 @@ fn a_sanitize_that_fails_is_no_purge() {
         Err(Setback::Failed(why)) => assert!(why.contains(word), "{why}"),
         other => panic!("{other:?}"),
     };
-    failed(run(vec![Some((0, 2)), Some((0xFFFF, 3))], None), "log reports that it failed");
+    failed(run(vec![Some((0, 2)), Some((0xFFFF, 3))], None), "log reports a failure");
     failed(run(vec![Some((0xFFFF, 0))], None), "no sanitize ever started");
     failed(run(vec![None], None), "log can't be read");
     failed(run(vec![], Some((0x84, NvmeFailure::System(Errno::TIMEDOUT)))), "timed out");

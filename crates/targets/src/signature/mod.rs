@@ -151,7 +151,7 @@ impl Ends {
     }
 }
 
-/// Signatures found so far.
+/// Signatures found so far, each format and name once.
 #[derive(Default)]
 struct Found(Vec<Signature>);
 

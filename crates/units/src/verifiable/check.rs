@@ -80,7 +80,7 @@ impl fmt::Display for Flaw {
                     _ => "",
                 };
                 let (head, tail) = (words(head), words(tail));
-                write!(f, "torn: {head} up to byte {at_byte} of the unit, {tail}{by} after")
+                write!(f, "torn: {head} up to byte {at_byte} of the unit, then {tail}{by}")
             }
             Self::Damaged { first_byte, bytes } => write!(
                 f,
@@ -89,7 +89,7 @@ impl fmt::Display for Flaw {
             ),
             Self::OtherLength { mark } => write!(
                 f,
-                "the unit contains data of a verifiable unit of another length, {} bytes (generation {}): the rest can't be checked",
+                "the unit contains data that was written in units of {} bytes (generation {}): the rest can't be checked",
                 mark.len_bytes, mark.generation
             ),
         }

@@ -102,8 +102,9 @@ pub enum GeometryError {
     },
     /// There are fewer zones than workers, or a zone is smaller than a block.
     #[error(
-        "each of {workers} workers needs a zone that holds a block, but the active range has only {zones} zones; use \
-         fewer threads, other zones or a larger range"
+        "each worker needs a zone that holds a block, and the active range has {} for {}; use fewer threads, another \
+         zone size or a larger range",
+        human::counted(*zones, "zone"), human::counted(*workers, "worker")
     )]
     FewZones {
         /// Number of zones in the active range.

@@ -180,7 +180,8 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
             if channels.is_multiple_of(lanes) {
                 return None;
             }
-            let message = format!("{channels} channels can't be divided among {lanes} lanes");
+            let channels = human::counted(channels, "channel");
+            let message = format!("{channels} can't be divided among {lanes} lanes");
             Some(fault("controller.lanes", message, "one lane is always valid".to_owned()))
         },
     },
@@ -255,9 +256,9 @@ pub(in crate::describe) const FLASH: &[Rule] = &[
             };
             v.get("power_cut")?;
             let other = others.iter().find(|key| v.get(key).is_some())?;
-            let message = format!(
-                "`[power_cut]` is not modelled together with `{other}`, unless the device has no zones and its buffer is protected"
-            );
+            let is_zoned = *other == "zones.size";
+            let unless = if is_zoned { "" } else { " unless the buffer is protected" };
+            let message = format!("`[power_cut]` is not modelled together with `{other}`{unless}");
             Some(fault(other, message, "remove one of them".to_owned()))
         },
     },

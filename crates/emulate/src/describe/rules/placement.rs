@@ -27,7 +27,7 @@ pub(in crate::describe) const PLACEMENT: &[Rule] = &[
             let is_possible = (1..=HANDLES_MAX).contains(&shares.len());
             let message = if !is_possible {
                 format!(
-                    "{} namespaces are not possible: a drive has 1 to {HANDLES_MAX} reclaim unit handles",
+                    "a device must have 1 to {HANDLES_MAX} namespaces (one per reclaim unit handle), not {}",
                     shares.len()
                 )
             } else if shares.contains(&0.0) {
@@ -89,7 +89,7 @@ pub(in crate::describe) const PLACEMENT: &[Rule] = &[
             let others = ["zones.size", "translation.unit"];
             let other = others.into_iter().find(|key| v.get(key).is_some())?;
             let message = format!(
-                "a device with `[placement]` has neither zones nor units of its map larger than 4 KiB: remove `{other}`"
+                "a device with `[placement]` can't have zones or a mapping unit above 4 KiB: remove `{other}`"
             );
             Some(fault(other, message, None))
         },

@@ -182,13 +182,16 @@ pub(super) fn preparation(run: &Run) -> Facts {
     for cell in run.cells.iter().filter(prepares) {
         let facts: Vec<String> = cell.facts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
         let proof = cell.evidence.fill.as_ref().map_or(String::new(), |f| {
+            let percent = |share: f64| human::three_digits(share * 100.0);
+            let more = match f.times {
+                0 | 1 => String::new(),
+                n => format!(", {} % at least {n} times", percent(f.times_share)),
+            };
             format!(
-                "; completed writes: {} in {} passes; {} % of the range written at least once, {} % at least {} times",
+                "; completed writes: {} in {} passes; {} % of the range written at least once{more}",
                 human::size(f.written_bytes),
                 human::three_digits(f.passes),
-                human::three_digits(f.once_share * 100.0),
-                human::three_digits(f.times_share * 100.0),
-                f.times
+                percent(f.once_share)
             )
         });
         all.push(row(&cell.key.name, format!("{}{proof}", facts.join("; "))));
@@ -201,7 +204,7 @@ pub(super) fn preparation(run: &Run) -> Facts {
     }
     for target in &run.head.targets {
         all.push(row(
-            &format!("kernel's count of writes after the run ({})", target.name),
+            &format!("kernel's write counter at the end of the run ({})", target.name),
             target.writes_seen().map_or("unknown".to_owned(), |v| text("", Some(v))),
         ));
     }
@@ -290,7 +293,7 @@ pub(super) fn measurement(run: &Run) -> Facts {
         row("histogram", "128 buckets per doubling: within 0.4 %; minimum, maximum, mean exact"),
         row("intervals", intervals.join(", ")),
         row(
-            "lowest rate of the generator on the null engine",
+            "rate of the generator on the null engine, minimum over all cells",
             ceiling.map_or("unknown".to_owned(), |x| format!("{} IOPS", human::count(x))),
         ),
         row("failed operations", errors.to_string()),

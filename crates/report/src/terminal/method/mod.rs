@@ -319,7 +319,10 @@ fn rounds_lines(stage: &str, rounds: &RoundsFinding, detail: Detail, style: Styl
                 format!("steady state NOT REACHED in {n} rounds; shown are {of_window}"),
                 Role::Red,
             ),
-            Progress::Running => (format!("{n} rounds so far, no steady state yet"), Role::Yellow),
+            Progress::Running => {
+                let done = human::counted(n.into(), "round");
+                (format!("{done} so far, no steady state yet"), Role::Yellow)
+            }
         };
         lines.extend(paragraph(&text, role, style));
         for (name, window) in &steady.windows {

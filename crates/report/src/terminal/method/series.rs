@@ -35,7 +35,10 @@ pub(super) fn lines(series: &SeriesFinding, style: Style) -> Vec<String> {
                 (format!("steady state NOT REACHED in {} rounds", steady.rounds), Role::Red)
             }
             Progress::Running => (
-                format!("no steady state in the {} rounds before the run ended", steady.rounds),
+                format!(
+                    "no steady state in {} before the run ended",
+                    human::counted(steady.rounds.into(), "round")
+                ),
                 Role::Yellow,
             ),
         };
