@@ -16,6 +16,7 @@ pub mod engine;
 mod gather;
 mod in_flight;
 mod latency_breakdown;
+mod limits;
 mod log_load;
 pub mod memory;
 mod model;

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::early_end::EarlyEnd;
 use crate::engine::{Engine, EngineKind, EngineOptions, Facts, Seat, Wait};
-use crate::in_flight::Share;
+use crate::limits::limits;
 use crate::log_load;
 use crate::memory::Buffers;
 use crate::plan::{CellPlan, DriveError, TargetPlan, active_range, seed_of};
@@ -11,13 +11,13 @@ use crate::probe::{self, KernelWorkers};
 use crate::realtime::thread_id;
 use crate::recorder::{IntervalMessage, Recorder};
 use crate::trace_recorder::{Recording, TraceEvents};
-use crate::worker::{Control, Limits, Worker, WorkerReport};
+use crate::worker::{Control, Worker, WorkerReport};
 use iodyno_measure::{Coverage, Ended};
 use iodyno_msglog::{LoadOfTarget, LogSource};
 use iodyno_units::OpKind;
 use iodyno_workload::{
-    self as workload, ArrivalKind, CellSpec, Filler, Geometry, Replay, Shared, Source, Spec,
-    Stream, TraceSource, WorkerIndex, WorkloadSource,
+    ArrivalKind, CellSpec, Filler, Geometry, Replay, Shared, Source, Spec, Stream, TraceSource,
+    WorkloadSource,
 };
 use std::any::Any;
 use std::io;
@@ -237,39 +237,6 @@ impl WorkerParts<'_> {
         let (target, worker) = self.plan.place_in_trace(self.target, self.number);
         Recording::new(source, to.clone(), clock, delay_ns, target, worker)
     }
-}
-
-/// Limits of worker `number` of a target. Operations and bytes are divided among the target's workers in all
-/// processes.
-pub(crate) fn limits(cell: &CellSpec, shared: &Shared, number: u32) -> Limits {
-    let limits = cell.spec.limits();
-    let of_all = cell.part.over_all(number, cell.spec.threads());
-    let of_range = cell.part.over_range(number, cell.spec.threads());
-    let within = |ops: Option<u64>, bytes: Option<u64>| {
-        let ops_max = ops.unwrap_or(u64::MAX);
-        let workload::Limits { ramp_ns, ramp_counts, time_ns, start_after_ns, .. } = limits;
-        let share = Share { ops_max, bytes_max: bytes.unwrap_or(u64::MAX), ramp_counts };
-        Limits { ramp_ns, time_ns, share, start_after_ns }
-    };
-    if let Some(passes) = cell.fill_passes {
-        // In whole blocks, so that the workers together end exactly with a pass.
-        let block_bytes = u64::from(cell.spec.max_data_bytes()).max(1);
-        let blocks = shared.active_bytes().1 / block_bytes * u64::from(passes);
-        let blocks = of_range.share_of(blocks);
-        // In a verification pass, a block that can't be read counts, too: it is not read again.
-        let reads = !cell.spec.issues(OpKind::Write);
-        let (ops, bytes) =
-            if reads { (Some(blocks), None) } else { (None, Some(blocks * block_bytes)) };
-        return within(ops, bytes);
-    }
-    let of = |total: Option<u64>, worker: WorkerIndex| total.map(|n| worker.share_of(n));
-    // Passes cover whole blocks of the largest size.
-    let kinds = cell.spec.kinds().flat_map(|(kind, _)| cell.spec.blocks(kind));
-    let block_bytes = kinds.map(|block| u64::from(block.bytes)).max().unwrap_or(1).max(1);
-    let pass_bytes = shared.active_bytes().1 / block_bytes * block_bytes;
-    let passes_bytes = limits.passes.map(|passes| ((passes * pass_bytes as f64) as u64).max(1));
-    let bytes = of(limits.bytes, of_all).into_iter().chain(of(passes_bytes, of_range)).min();
-    within(of(limits.ops, of_all), bytes)
 }
 
 /// Creates an empty coverage map of the active range; `None` unless the run must prove that it covered all

@@ -312,6 +312,15 @@ fn limits_are_exact_and_the_counters_agree() {
         let by_bytes = spec(&format!("{text}\n[limits]\nbytes = \"24MiB\"\nramp = \"0s\""));
         let cell = run(&by_bytes, new_medium(), engine);
         assert_eq!(cell.total().bytes(), 24 * MIB, "{engine:?}");
+        // Blocks that the workers can't divide evenly, and fewer bytes than a block for each: less than a block over.
+        for (bytes, blocks) in [("25604KiB", 3_201), ("12KiB", 2), ("1B", 1)] {
+            let by_bytes = spec(&format!("{text}\n[limits]\nbytes = \"{bytes}\"\nramp = \"0s\""));
+            let cell = run(&by_bytes, new_medium(), engine);
+            assert_eq!(cell.total().ops(), blocks, "{engine:?}: {bytes}");
+        }
+        let pass = "[all]\naddresses = { pattern = \"uniform\", once_per_pass = true }";
+        let by_passes = spec(&format!("{text}\n{pass}\n[limits]\npasses = 1\nramp = \"0s\""));
+        assert_eq!(run(&by_passes, new_medium(), engine).total().ops(), 1024, "{engine:?}");
         let by_time = spec(&format!("{text}\n[limits]\ntime = \"300ms\"\nramp = \"50ms\""));
         let cell = run(&by_time, new_medium(), engine);
         assert_eq!(cell.window_ns, 300_000_000, "{engine:?}");

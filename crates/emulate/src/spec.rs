@@ -99,6 +99,28 @@ impl Written {
     }
 }
 
+impl Preconditioned {
+    /// Returns the state of a part of the preconditioned device, in fractions of its capacity.
+    pub(crate) fn of_part(self, part: core::ops::Range<f64>) -> Self {
+        let within = |share: f64| ((share - part.start) / (part.end - part.start)).clamp(0.0, 1.0);
+        let ppm = |ppm: u32| (within(f64::from(ppm) / 1e6) * 1e6).round() as u32;
+        let how = match self.how {
+            Written::RandomWithin { block_bytes, start_ppm, end_ppm } => {
+                match (ppm(start_ppm), ppm(end_ppm)) {
+                    (0, 1_000_000) => Written::Random { block_bytes },
+                    (start_ppm, end_ppm) if start_ppm < end_ppm => {
+                        Written::RandomWithin { block_bytes, start_ppm, end_ppm }
+                    }
+                    _ => Written::Sequential,
+                }
+            }
+            how => how,
+        };
+        let fill = within(self.fill);
+        Self { how: if fill > 0.0 { how } else { Written::Fresh }, fill }
+    }
+}
+
 /// Formats the state as text: `random in 4 KiB blocks, 50 % full`.
 impl fmt::Display for Preconditioned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -455,7 +477,7 @@ pub struct Translation {
     /// it runs all the time, at the pace of the host's writes. Above 1 it runs in bursts: after each superblock it
     /// pauses until the host has used the space.
     pub freed_per_write: f64,
-    /// Housekeeping that periodically stops the whole device. `None`: no stalls.
+    /// Housekeeping that periodically stops the controller. `None`: no stalls.
     pub stall: Option<Stall>,
 }
 

@@ -50,6 +50,27 @@ const MEMORY: &str = include_str!("small/memory.toml");
 const FLASH: &str = include_str!("small/flash.toml");
 const DISK: &str = include_str!("small/disk.toml");
 const SYSTEM: &str = include_str!("small/system.toml");
+/// A class of cloud volumes.
+const VOLUME: &str = r#"schema = 1
+kind = "device"
+family = "volume"
+summary = "a volume"
+host = "mine"
+capacity = { chosen = "size", is = "100GiB", at_least = "1GiB", at_most = "500GiB", from = "assumed: a" }
+[volume]
+read = { is = "1ms", from = "assumed: a" }
+write = { is = "1ms", from = "assumed: a" }
+flush = { is = "1ms", from = "assumed: a" }
+varying = { is = "0%", from = "assumed: a" }
+network = { is = "1 GB/s", from = "assumed: a" }
+queue_max = { is = 64, from = "assumed: a" }
+[[iops_limit]]
+rate = { per_gib = 3, at_least = 100, at_most = 16000, from = "assumed: a" }
+window = { is = "1s", from = "assumed: a" }
+[[iops_limit]]
+rate = { chosen = "iops", is = 3000, at_least = 1000, at_most = 80000, from = "assumed: a" }
+window = { is = "1s", from = "assumed: a" }
+"#;
 
 /// Replaces parts of a text, each of which must occur exactly once.
 fn changed(text: &str, changes: &[(&str, &str)]) -> String {
@@ -61,7 +82,7 @@ fn changed(text: &str, changes: &[(&str, &str)]) -> String {
 
 #[test]
 fn the_small_files_are_right() {
-    for text in [MEMORY, FLASH, DISK, SYSTEM] {
+    for text in [MEMORY, FLASH, DISK, SYSTEM, VOLUME] {
         assert_eq!(errors_of(text), "");
     }
 }
@@ -703,6 +724,48 @@ pause = { is = "1s", from = "assumed: usual" }
         DISK,
         &[(r#""7.8ms""#, r#""0.2ms""#)],
         r#"full_stroke ["0.2ms"] a seek over all tracks must not take less time than a seek to the next track (rule `seek-curve`)"#,
+    ),
+    (
+        DISK,
+        &[(r#""168 MB/s""#, r#""60 GB/s""#)],
+        r#"outer ["60 GB/s"] a track would hold 375 MiB, but the emulator's maximum is 256 MiB (rule `platters`) (lower `outer`, or raise `rpm`)"#,
+    ),
+    (
+        DISK,
+        &[
+            (r#""300GB""#, r#""1PiB""#),
+            (r#""168 MB/s""#, r#""1 MB/s""#),
+            (r#""93 MB/s""#, r#""1 MB/s""#),
+        ],
+        r#"capacity ["1PiB"] the disk would have 84.6 G cylinders, but the emulator's maximum is 268 M (rule `platters`) (raise `outer`, `inner` or `heads`)"#,
+    ),
+    (
+        VOLUME,
+        &[(r#"chosen = "size", "#, "")],
+        r#"capacity [{ is = "100GiB", at_least = "1GiB", at_most = "500GiB", from = "assumed: a" }] a size with bounds must be one that users can choose (add `chosen = "size"`)"#,
+    ),
+    (
+        VOLUME,
+        &[(r#"is = "100GiB""#, r#"is = "1TiB""#)],
+        r#"capacity [{ chosen = "size", is = "1TiB", at_least = "1GiB", at_most = "500GiB", from = "assumed: a" }] the default size must lie within its bounds (give the key `is` a value between `at_least` and `at_most`)"#,
+    ),
+    (
+        VOLUME,
+        &[("at_least = 100,", "at_least = 20000,")],
+        r#"rate [{ per_gib = 3, at_least = 20000, at_most = 16000, from = "assumed: a" }] `at_least` must not be above `at_most` (rule `limit-rule`) (leave one of them out)"#,
+    ),
+    (
+        VOLUME,
+        &[(
+            "at_most = 16000, from = \"assumed: a\" }",
+            "at_most = 16000, from = \"assumed: a\" }\nburst = { is = 20000, from = \"assumed: a\" }\ncredits = { is = 5, lasts = \"1800s\", from = \"assumed: a\" }",
+        )],
+        r#"credits [{ is = 5, lasts = "1800s", from = "assumed: a" }] `lasts` can't be combined with another value (rule `limit-rule`) (leave the other keys out)"#,
+    ),
+    (
+        VOLUME,
+        &[("is = 3000", "is = 90000")],
+        r#"rate [{ chosen = "iops", is = 90000, at_least = 1000, at_most = 80000, from = "assumed: a" }] the default must lie within its bounds (rule `limit-rule`) (give the key `is` a value between `at_least` and `at_most`)"#,
     ),
 ];
 

@@ -19,17 +19,23 @@ fn around(least: u64, most: u64) -> impl Strategy<Value = u64> {
 
 const S: u64 = 1_000_000_000;
 
+/// A sequential rate in MB/s: often that of a real disk.
+fn rate() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => 1..=500_u64, 1 => around(1, 100_000)]
+}
+
 fn spec() -> impl Strategy<Value = DiskSpec> {
     let medium = (
         prop_oneof![Just(300_000_000_000_u64), 2_048_u64..1 << 40],
         around(1_000, 30_000),
         around(1, 64),
         around(1, 1_000),
-        around(1, 100_000),
-        around(1, 100_000),
+        rate(),
+        rate(),
     );
     let seek = (around(0, S / 1000), around(0, S / 100), around(0, S / 60), around(0, S));
-    let times = (around(0, S), around(0, S), around(0, S), around(0, S));
+    let switch = || prop_oneof![3 => 0..=S / 500, 1 => around(0, S)];
+    let times = (switch(), switch(), around(0, S), around(0, S));
     let rest = (around(1, 1_024), around(4_096, 1 << 40), around(0, 1 << 40), around(1, 1_024));
     let satf = proptest::option::of((around(1, 100 * S), around(1, 65_536)));
     let flash = proptest::option::of((around(1 << 20, 1 << 40), around(0, S)));

@@ -41,6 +41,7 @@ mod read_frames;
 mod replay;
 mod represent;
 mod slc_cliffs;
+mod stalls;
 mod stores;
 mod translation_unit;
 mod variation;

@@ -17,6 +17,7 @@ mod mix;
 mod number;
 mod options;
 mod reading;
+mod strided;
 
 use crate::command_line::stem;
 use iodyno_catalog::{File, FileError, Problem};

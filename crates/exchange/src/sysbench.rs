@@ -117,7 +117,7 @@ impl Reading<'_, '_> {
     }
 
     /// Determines the sizes of files and requests. The files are placed side by side on the target. Refuses a
-    /// file size that is not a multiple of the request size, because sysbench would issue a shorter request at
+    /// file size that is 0 or not a multiple of the request size, because sysbench would issue a shorter request at
     /// the end of a file.
     fn file_set(&mut self, mode: Mode) -> FileSet {
         let files = self.count("file-num", 1);
@@ -133,7 +133,18 @@ impl Reading<'_, '_> {
             (_, false) => block_bytes.saturating_mul(merged),
         };
         let file_bytes = total_bytes / files;
-        if file_bytes == 0 || !file_bytes.is_multiple_of(request_bytes) {
+        if file_bytes < request_bytes {
+            let words = format!(
+                "a file would have {}, less than the request size {}",
+                size_text(file_bytes),
+                size_text(request_bytes)
+            );
+            let help = "give a larger file-total-size, fewer files (file-num), or smaller requests";
+            let given = ["file-total-size", "file-num", "file-block-size"]
+                .into_iter()
+                .find(|name| self.is_given(name));
+            self.refuse(given.unwrap_or("file-total-size"), words, help);
+        } else if !file_bytes.is_multiple_of(request_bytes) {
             let words = format!(
                 "the file size {} is not a multiple of the request size {}: sysbench would issue a shorter request at the end of each file",
                 size_text(file_bytes),

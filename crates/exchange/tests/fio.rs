@@ -787,6 +787,8 @@ fn a_walk_on_a_device_ends_with_a_whole_block() {
     for (lines, bytes) in [
         ("filename=/dev/sdx\nrw=write", 12_288),
         ("filename=/dev/sdx\nrw=read\nbs=8k", 16_384),
+        ("filename=/dev/sdx\nrw=trim", 12_288),
+        ("filename=/dev/sdx\nrw=rw", 12_288),
         ("filename=/dev/sdx\nrw=randread", 8192),
         ("filename=/dev/shm/x\nrw=read", 8192),
         ("filename=x\nrw=read", 8192),
@@ -916,6 +918,8 @@ fn refusals() {
         "rw=read\nzonemode=zbd",
         "rw=write\nzonemode=zbd\nzonesize=10k",
         "rw=randread\nzonemode=strided\nzonesize=1m",
+        "rw=write:8k\nzonemode=strided\nzonesize=1m",
+        "rw=rw\nzonemode=strided\nzonesize=1m",
         "rw=read\nzonesize=1m",
         "rw=read\nzonemode=strided",
         "rw=read:-2g",

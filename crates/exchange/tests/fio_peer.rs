@@ -181,6 +181,41 @@ fn walks_are_those_of_fio() {
         ("--rw=read:20k --bs=16k --size=100k", 0),
         ("--rw=read:20k --bs=48k --size=100k", 0),
         ("--rw=read:8k --bs=4k --size=256k --io_size=40k", 0),
+        ("--rw=read:8k --bs=4k --size=256k --io_size=200k", 0),
+        ("--rw=read:8k --bs=4k --size=256k --io_size=200k --loops=2", 0),
+        // A pass through zones ends with the file if its end cuts off the last one, and else begins again.
+        ("--rw=write --bs=4k --size=1m --zonemode=strided --zonesize=128k --zoneskip=64k", 0),
+        (
+            "--rw=read --bs=4k --size=1m --zonemode=strided --zonesize=128k --zonerange=256k --zoneskip=64k",
+            0,
+        ),
+        ("--rw=read --bs=12k --size=1m --zonemode=strided --zonesize=96k --zoneskip=96k", 0),
+        (
+            "--rw=read --bs=12k --size=1000k --zonemode=strided --zonesize=96k --zoneskip=4k --loops=2",
+            0,
+        ),
+        (
+            "--rw=read --bs=4k --size=1m --zonemode=strided --zonesize=128k --zoneskip=256k --loops=2",
+            0,
+        ),
+        (
+            "--rw=write --bs=4k --size=1m --zonemode=strided --zonesize=128k --zoneskip=64k --offset=64k --loops=2",
+            0,
+        ),
+        (
+            "--rw=write --bs=4k --size=1m --zonemode=strided --zonesize=128k --zoneskip=64k --io_size=2m",
+            0,
+        ),
+        (
+            "--rw=read --bs=4k --size=1m --zonemode=strided --zonesize=128k --zoneskip=64k --io_size=900k --loops=2",
+            0,
+        ),
+        ("--rw=write:0 --bs=4k --size=1m --zonemode=strided --zonesize=128k --zoneskip=64k", 0),
+        // Passes repeat until `io_size` is moved, at least `loops` times.
+        ("--rw=read --bs=4k --size=256k --io_size=768k --loops=2", 0),
+        ("--rw=write --bs=4k --size=256k --io_size=640k --loops=2", 0),
+        ("--rw=read --bs=4k --size=256k --io_size=384k --loops=4", 0),
+        ("--rw=read --bs=4k --size=256k --io_size=100k --loops=3", 0),
         // Each lap of a backward walk has the same addresses.
         ("--rw=read:-16k --bs=4k --size=256k --loops=2", 0),
         ("--filename=f --rw=write:-8k --bs=4k --size=256k --io_size=1m", 0),
@@ -291,6 +326,29 @@ fn walks_of_a_mix_go_on_by_kind() {
         assert_eq!(theirs.len(), ours.len(), "{options}");
         let shares = [share(&theirs), share(&ours)];
         assert!((shares[0] - shares[1]).abs() < 0.05, "{options}: {shares:?}");
+    }
+}
+
+/// A job with `io_size` above `size` and `loops` moves as much as in fio.
+#[test]
+fn io_size_with_loops_moves_as_much_as_in_fio() {
+    if !has_fio() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for options in [
+        "--rw=randread --io_size=768k --loops=2",
+        "--rw=randwrite --io_size=384k --loops=4",
+        "--rw=randread --io_size=768k --loops=2 --norandommap",
+        "--rw=randread --io_size=768k --loops=2 --norandommap --random_generator=lfsr",
+        "--rw=randread --io_size=640k --loops=2 --random_distribution=zipf:1.1",
+        "--rw=randread:8 --io_size=640k --loops=2",
+        "--rw=write:-8k --io_size=640k --loops=2",
+        "--rw=randrw --io_size=640k --loops=2",
+    ] {
+        let line = format!("fio --name=a --ioengine=psync --bs=4k --size=256k {options}");
+        let theirs = issued_by_fio(&line, folder.path()).len();
+        assert_eq!(issued_by_iodyno(&line, FILE_BYTES, seed()).len(), theirs, "{options}");
     }
 }
 

@@ -62,7 +62,23 @@ fn parameters_mean_what_vdbench_means() {
             ",seekpct=eof,xfersize=1m,rdpct=0",
             ",iorate=max",
             format!(
-                "{head}block = \"1MiB\"\nmix = {{ write = 100 }}\n{shared}{LIMITS}bytes = \"1GiB\"\n"
+                "{head}block = \"1MiB\"\nmix = {{ write = 100 }}\n{shared}{LIMITS}bytes = \"1GiB\"\nramp_counts = true\n"
+            ),
+        ),
+        (
+            // Whole blocks only: 21845 of 48 KiB.
+            ",seekpct=eof,xfersize=48k,rdpct=0",
+            ",iorate=max",
+            format!(
+                "{head}block = \"48KiB\"\nmix = {{ write = 100 }}\n{shared}{LIMITS}bytes = \"1048560KiB\"\nramp_counts = true\n"
+            ),
+        ),
+        (
+            // The end of the storage comes after this limit, which excludes the ramp.
+            ",seekpct=eof,xfersize=1m,rdpct=0",
+            ",iorate=max,maxdata=1m",
+            format!(
+                "{head}block = \"1MiB\"\nmix = {{ write = 100 }}\n{shared}{LIMITS}bytes = \"1MiB\"\n"
             ),
         ),
         (

@@ -111,7 +111,8 @@ Exit codes:
     8 compare: nothing could be judged (no common cell, or too few runs for every figure), or with
       --strict not everything; replay: the record was cut off
     9 a method failed: no steady state, or a stage measured nothing (results are kept);
-      fit: no device of this kind behaves as measured, or the twin predicts nothing, or most cells have warnings
+      fit: no device of this kind behaves as measured, the twin is more than 10 % off and the nearest measured
+      cell is closer, or most cells have warnings
   130 interrupted (results so far are kept)";
 
 /// When to use colours.

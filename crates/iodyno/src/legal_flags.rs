@@ -125,9 +125,10 @@ fn refusal(flag: &str, work: Option<&NamedWork>, is_sweep: bool) -> String {
                 "--{flag} chooses jobs of another tool's file, but `{name}` is not such a file: leave --{flag} out"
             )
         }
-        (NamedWork::Method(_), _) => {
+        (NamedWork::Method(_), "time" | "ramp") => {
             no_effect(flag, name, "for each of its cells", ", or use --scale for shorter times")
         }
+        (NamedWork::Method(_), _) => no_effect(flag, name, "for each of its cells", ""),
         _ if is_sweep => {
             format!("--{flag} has no effect on a sweep, only on a method: take it out")
         }

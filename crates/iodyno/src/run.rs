@@ -17,6 +17,7 @@ use crate::{
 };
 use iodyno_drive::EngineOptions;
 use iodyno_measure::Threshold;
+use iodyno_notebook::Status;
 use iodyno_page::terminal::Style;
 use iodyno_report::terminal;
 use iodyno_report::{RunVerdict, json, thresholds};
@@ -127,12 +128,36 @@ fn before(run: &iodyno_notebook::Run) -> terminal::Before {
     )
 }
 
+/// Refuses a run that would write two of its outputs to one file.
+fn refuse_one_file_for_two(run: &ResolvedRun, output: &Output) -> Result<(), Failure> {
+    let page = if let Some(Page::At(file)) = &output.report { Some(file) } else { None };
+    let outputs = [
+        ("--record-trace", run.request.record_trace.as_ref()),
+        ("--report", page),
+        ("the notebook", run.process.notebook.as_ref()),
+    ];
+    let outputs: Vec<_> =
+        outputs.iter().filter_map(|(what, path)| path.map(|path| (what, path))).collect();
+    for (at, (what, path)) in outputs.iter().enumerate() {
+        for (other, other_path) in &outputs[..at] {
+            if iodyno_run::is_same_file(path, other_path) && path.as_os_str() != "/dev/null" {
+                return Err(Failure::input(format!(
+                    "{other} and {what} would write to the same file, `{}`: give each its own",
+                    path.display()
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn carry_out(
     run: &ResolvedRun,
     cli: &Cli,
     output: &Output,
     style: Style,
 ) -> Result<ExitCode, Failure> {
+    refuse_one_file_for_two(run, output)?;
     // Detect an unwritable page before the run.
     let page = match &output.report {
         Some(Page::At(file)) => Some(Some(file.as_path())),
@@ -159,6 +184,9 @@ pub(crate) fn carry_out(
         print(&terminal::show_after(&outcome.run, &before(&outcome.run), output.detail, style))
     };
     failures.extend(printed.err());
+    if let Some(words) = not_begun(run, &outcome.run).filter(|_| !quiet) {
+        remark("note", &words);
+    }
     if let Some(page) = page {
         let id = outcome.run.id.as_str();
         let name = format!("iodyno-{}.html", if id.is_empty() { "run" } else { id });
@@ -193,6 +221,19 @@ pub(crate) fn carry_out(
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// Names the cells of a list that never began, because the run ended before them; None if there are none. The stages of
+/// a method have a verdict of their own.
+fn not_begun(run: &ResolvedRun, done: &iodyno_notebook::Run) -> Option<String> {
+    if run.method.is_some() || run.request.shard.is_some() || done.status == Status::Finished {
+        return None;
+    }
+    let has_begun = |name: &String| done.cells.iter().any(|cell| cell.key.name == *name);
+    let last = run.cells.iter().rposition(|cell| has_begun(&cell.name))?;
+    let missing: Vec<String> =
+        run.cells[last + 1..].iter().map(|cell| format!("`{}`", cell.name)).collect();
+    (!missing.is_empty()).then(|| format!("not begun: {}", missing.join(", ")))
 }
 
 /// Reason why `--strict` fails a run that meets its thresholds; None if there is none.

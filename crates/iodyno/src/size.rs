@@ -1,16 +1,16 @@
 //! `size`: finds how many devices and adapters of each kind meet a demand.
 
+mod like;
+
 use crate::args::Size;
 use crate::console::{print, print_json};
 use crate::failure::{Failure, NOT_HELD};
 use crate::live::LiveLine;
 use crate::named_work::NamedWork;
-use crate::{report, show, signals};
+use crate::{report, signals};
 use iodyno_catalog::input::read_text;
 use iodyno_catalog::{File, FileError, Kind, MAX_FILE_BYTES, Problem};
 use iodyno_exchange::fio::Process;
-use iodyno_measure::{Cell, Quantity, Role, Summary};
-use iodyno_notebook::Run;
 use iodyno_page::terminal::Style;
 use iodyno_raid::Level;
 use iodyno_run::RunError;
@@ -21,7 +21,6 @@ use iodyno_sizing::{
 };
 use iodyno_units::text::for_shell;
 use iodyno_units::{OpKind, human};
-use iodyno_workload::Spec;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -208,53 +207,12 @@ fn demand(flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
         return Demand::of_log(log, p99_ns).map_err(Failure::input);
     }
     if let Some(run) = &flags.like {
-        return like(run, flags, notebook);
+        return like::demand(run, flags, notebook);
     }
     let given = flags.workload.as_deref().unwrap_or_default();
-    let (name, spec) = NamedWork::read(given, &[], &Process)?.into_workload()?;
-    Ok(Demand::new(name, spec, flags.rate.unwrap_or(1.0), flags.p99.unwrap_or(1)))
-}
-
-/// Derives the demand from the last measured cell of a run, over all of the run's targets. The flags --rate and --p99
-/// override the rate and latency of the demand.
-fn like(selector: &str, flags: &Size, notebook: Option<&Path>) -> Result<Demand, Failure> {
-    let notebook = show::open(notebook)?.ok_or_else(show::no_notebook)?;
-    // Several runs may have the name: use the last one.
-    let mut runs = notebook.load_several(selector)?;
-    let run: Run = runs.pop().ok_or_else(|| Failure::input(format!("no run `{selector}`")))?;
-    let measured = |cell: &&Cell| {
-        let measures = |c: &Cell| c.key.place.as_ref().is_none_or(|p| p.role == Role::Measure);
-        measures(cell) && cell.total().ops() > 0
-    };
-    let cells: Vec<&Cell> = run.cells.iter().filter(measured).collect();
-    let merged = cells.iter().rev().find(|cell| cell.key.is_of_all_targets());
-    let nothing = || Failure::input(format!("the run `{selector}` measured nothing"));
-    let cell = merged.or(cells.last()).ok_or_else(nothing)?;
-    let of_cell = run.head.workloads.iter().find(|w| w.name == cell.key.workload);
-    let record = of_cell.or(run.head.workloads.last()).ok_or_else(nothing)?;
-    let spec: Spec = serde_json::from_value(record.spec.clone())
-        .map_err(|e| Failure::notebook(format!("the workload of run {}: {e}", run.id)))?;
-    let of_target = |target: &iodyno_notebook::TargetRecord| {
-        let described = target.description();
-        described.opened_bytes.or(described.size_bytes)
-    };
-    let bytes = run.head.targets.iter().filter_map(of_target).sum();
-    let active = iodyno_drive::active_range(&spec, bytes);
-    let summary = Summary::of(cell);
-    let missing = |what: &str| {
-        Failure::input(format!("the run `{selector}` gives no {what}: set it with --{what}"))
-    };
-    let rate_iops = flags.rate.or(Some(summary.ops_per_s).filter(|rate| *rate >= 1.0));
-    let rate_iops = rate_iops.ok_or_else(|| missing("rate"))?;
-    let p99_ns = summary.get(Quantity::Quantile(0.99)).map(|ns| ns as u64);
-    let p99_ns = flags.p99.or(p99_ns).ok_or_else(|| missing("p99"))?;
-    Ok(Demand {
-        like: Some(run.id.clone()),
-        active_bytes: Some(active.end.saturating_sub(active.start))
-            .map(|bytes| bytes.min(flags.capacity.unwrap_or(u64::MAX)))
-            .filter(|bytes| *bytes > 0),
-        ..Demand::new(record.name.clone(), spec, rate_iops, p99_ns)
-    })
+    let (_, spec) = NamedWork::read(given, &[], &Process)?.into_workload()?;
+    // As given: the printed commands name the workload, and a file may have the name of a workload of the catalog.
+    Ok(Demand::new(given.to_owned(), spec, flags.rate.unwrap_or(1.0), flags.p99.unwrap_or(1)))
 }
 
 fn prices<T>(

@@ -637,6 +637,13 @@ fn emulated_transients_are_warned_of() {
     let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
     assert!(text.contains("the rest (19 % of the maximum) lasts for 6 s more"), "{text}");
     assert!(text.contains("a --ramp that is 11 s longer"), "{text}");
+    // Credits for longer than 2^64 ns.
+    let (start_bytes, end_bytes) = (1_000_000_000_000, 999_999_999_999);
+    let endless =
+        StoreLevel { start_bytes, end_bytes, capacity_bytes: start_bytes, ..credits.clone() };
+    let text = said(&cell(endless), "TRANSIENT").unwrap();
+    assert!(text.contains("lasts for over a year more"), "{text}");
+    assert!(text.contains("over a year longer, or start with fewer credits"), "{text}");
     let used_up = StoreLevel { end_bytes: 0, ..credits.clone() };
     let text = said(&cell(used_up), "TRANSIENT").unwrap();
     assert!(
@@ -651,6 +658,9 @@ fn emulated_transients_are_warned_of() {
     let swinging = StoreLevel { choice_bytes: 20 << 20, ..level(191, 191, false) };
     let text = said(&cell(swinging.clone()), "TRANSIENT").unwrap();
     assert!(text.contains("measure for 8 s or longer"), "{text}");
+    let stands = StoreLevel { taken_bytes: 0, choice_bytes: 191 << 20, ..swinging.clone() };
+    let text = said(&cell(stands), "TRANSIENT").unwrap();
+    assert!(text.contains("measure for over a year or longer"), "{text}");
     let keeps_up = StoreLevel { end_bytes: 100 << 20, ..swinging.clone() };
     assert_eq!(said(&cell(keeps_up), "TRANSIENT"), None);
     let long = StoreLevel { taken_bytes: 170 << 20, ..swinging };

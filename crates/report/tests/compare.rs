@@ -225,6 +225,12 @@ fn too_few_runs_show_nothing() {
     let text = &of.remarks[0].text;
     let said = "4 runs a side can't show a difference in random-read iops, however large, because p is corrected for 4 figures";
     assert!(text.starts_with(said), "{text}");
+    // The row promises no detectable shift either.
+    let row = &document(&of)["comparisons"][0];
+    assert_eq!((&row["detectable_share"], &row["runs_needed"]), (&Value::Null, &json!(5)));
+    let shown = show(&of, Style { width: 160, ..STYLE });
+    let line = shown.lines().find(|line| line.contains("inconclusive")).unwrap();
+    assert!(line.ends_with("inconclusive (5 a side needed)"), "{shown}");
     // Where others are shown beside it, the correction leaves room for a further one: no such claim.
     let mut random = rng::stream(10, "shown", 0);
     for run in &mut of_runs[1] {

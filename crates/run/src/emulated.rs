@@ -1,27 +1,24 @@
 //! Emulated targets of a run: the system that contains them, and the state of its devices at the start of a cell
 //! (measurement).
 //!
-//! Every cell has a new machine, and thus its own device state. By default it is the state that the workload itself
-//! would produce after a long time: the workload-dependent preconditioning of the SNIA Solid State Storage Performance
-//! Test Specification. The state follows from the cell's writes, or from its reads if it does not write. If at least
-//! half of these operations are sequential, the state is sequential, too.
+//! Every cell has a new machine, and thus its own device state. By default it is the state that the cell's workloads
+//! would produce after a long time ([`LongRun`]).
 
+use crate::long_run_state::LongRun;
 use crate::outcome::RunError;
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
-use iodyno_drive::{CellPlan, Length, Medium, active_range, blocks};
+use iodyno_drive::{CellPlan, Length, Medium};
 use iodyno_emulate::spec::{Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options, stores_in_memory};
 use iodyno_targets::TargetName;
-use iodyno_units::{OpKind, Precondition};
-use iodyno_workload::{CellSpec, Content, EmulationOptions, Pattern, Spec};
+use iodyno_units::Precondition;
+use iodyno_workload::{CellSpec, Content, EmulationOptions, Spec};
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Block size of random preconditioning if the workload has none, bytes: the unit of most mapping tables.
-const BLOCK_BYTES_DEFAULT: u32 = 4096;
 /// Maximum memory for the stored data of one device in real time, bytes.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
 
@@ -50,48 +47,68 @@ pub struct EmulatedVolume {
 }
 
 impl EmulatedVolume {
-    /// State of the volume before a cell with workload `spec`: the state that the cell requests, otherwise the
-    /// one that the target's name requests.
-    fn before(&self, spec: &Spec, asked: &EmulationOptions, capacity_bytes: u64) -> Preconditioned {
+    /// State of the volume before a cell: the state that the cell requests, otherwise the one that the target's name
+    /// requests. `long_run`: the cell's workloads on the volume.
+    fn before(&self, long_run: LongRun<'_>, asked: &EmulationOptions) -> Preconditioned {
         let fill = asked.fill.unwrap_or(self.fill);
         let how = match asked.precondition {
             Precondition::Workload => self.state,
             other => other,
         };
-        let state = Written::of(how, is_sequential(spec), block_bytes(spec));
-        let how = match (how, state) {
-            (Precondition::Workload, Written::Random { block_bytes }) => {
-                rewritten_part(spec, block_bytes, fill, capacity_bytes).unwrap_or(state)
+        let block_bytes = long_run.block_bytes();
+        let state = Written::of(how, long_run.is_sequential(), block_bytes);
+        match (how, state) {
+            (Precondition::Workload, Written::Random { .. }) => {
+                match long_run.rewritten_part(block_bytes, fill) {
+                    Some(how) => Preconditioned { how, fill },
+                    None => Preconditioned { how: state, fill: fill * long_run.mapped() },
+                }
             }
-            _ => state,
-        };
-        Preconditioned { how, fill }
+            _ => Preconditioned { how: state, fill },
+        }
     }
 }
 
 impl Emulated {
-    /// Returns a copy of the system with each volume in its state at the start of a measurement with workload `spec`.
-    pub fn before(&self, spec: &Spec, asked: &EmulationOptions) -> Arc<System> {
+    /// Returns a copy of the system with each volume in its state at the start of a cell.
+    pub fn before(&self, cell: &CellSpec, asked: &EmulationOptions) -> Arc<System> {
         let mut system = self.system.clone();
-        for (number, of) in (0..).zip(&self.volumes) {
-            let capacity_bytes = system.capacity_bytes(number);
-            system.volumes[number as usize].state = of.before(spec, asked, capacity_bytes);
+        for (volume, state) in system.volumes.iter_mut().zip(self.states_before(cell, asked)) {
+            volume.state = state;
         }
         Arc::new(system)
     }
 
-    /// State of each volume at the start of a cell, as text.
-    pub(crate) fn states_for(&self, spec: &Spec, asked: &EmulationOptions) -> Vec<String> {
+    fn states_before(&self, cell: &CellSpec, asked: &EmulationOptions) -> Vec<Preconditioned> {
+        let specs = specs(cell);
         let before = |(number, volume): (u32, &EmulatedVolume)| {
-            volume.before(spec, asked, self.system.capacity_bytes(number)).to_string()
+            volume.before(self.long_run(number, &specs), asked)
         };
         (0..).zip(&self.volumes).map(before).collect()
     }
 
-    /// Describes the state of each volume before a measurement that does not itself request a state. "(auto)" marks a
-    /// state that follows from the workload.
-    pub fn states(&self, spec: &Spec) -> Vec<String> {
-        let mut states = self.states_for(spec, &EmulationOptions::default());
+    fn long_run<'a>(&'a self, volume: u32, specs: &'a [&'a Spec]) -> LongRun<'a> {
+        let flash = self.system.devices_of(volume).find_map(|placed| match &placed.device.kind {
+            Kind::Flash(flash) => Some(&**flash),
+            _ => None,
+        });
+        let devices = self.system.devices_of(volume).count();
+        LongRun {
+            specs,
+            flash: flash.map(|flash| (flash, devices)),
+            capacity_bytes: self.system.capacity_bytes(volume),
+        }
+    }
+
+    /// State of each volume at the start of a cell, as text.
+    pub(crate) fn states_for(&self, cell: &CellSpec, asked: &EmulationOptions) -> Vec<String> {
+        self.states_before(cell, asked).iter().map(ToString::to_string).collect()
+    }
+
+    /// Describes the state of each volume before a cell that does not itself request a state. "(auto)" marks a state that
+    /// follows from the workloads.
+    pub fn states(&self, cell: &CellSpec) -> Vec<String> {
+        let mut states = self.states_for(cell, &EmulationOptions::default());
         for (state, volume) in states.iter_mut().zip(&self.volumes) {
             if volume.state == Precondition::Workload {
                 state.push_str(" (auto)");
@@ -102,14 +119,13 @@ impl Emulated {
 
     /// Whether a cell's writes are skewed although the volume's flash starts in the steady state of uniform
     /// writes, because the steady state of skewed writes can't be constructed.
-    pub(crate) fn is_skew_missing(&self, volume: usize, spec: &Spec) -> bool {
+    pub(crate) fn is_skew_missing(&self, volume: usize, cell: &CellSpec) -> bool {
+        let specs = specs(cell);
+        let long_run = self.long_run(volume as u32, &specs);
         self.volumes[volume].state == Precondition::Workload
-            && has_skewed_writes(spec)
-            && !is_sequential(spec)
-            && self
-                .system
-                .devices_of(volume as u32)
-                .any(|placed| matches!(placed.device.kind, Kind::Flash(_)))
+            && long_run.flash.is_some()
+            && long_run.is_skewed()
+            && !long_run.is_sequential()
     }
 
     /// Medium of each volume, for uses in which the devices' state does not matter.
@@ -164,8 +180,8 @@ impl Emulated {
     ) -> Result<CellPlan, RunError> {
         let spec =
             length.limit(spec).map_err(|why| RunError::Impossible(format!("{name}: {why}")))?;
-        let system = self.before(&spec, asked);
         let mut cell = CellSpec::new(name, spec);
+        let system = self.before(&cell, asked);
         cell.interval_ns = Some(length.ramp_ns.max(length.window_ns));
         cell.errors_max = u64::MAX;
         Ok(CellPlan::on_system(cell, &system, |volume| self.volumes[volume as usize].name.clone()))
@@ -191,122 +207,13 @@ impl Emulated {
     }
 }
 
-/// A workload counts as writing only a part of the preconditioned capacity if its active range is smaller than this
-/// fraction of that capacity.
-const PART_MAX: f64 = 0.99;
-
-/// State of a device after uniformly random writes to a part of the preconditioned capacity, which is the fraction
-/// `fill` of `capacity_bytes`. None if the workload does not write, writes in another pattern, or writes beyond that
-/// part.
-fn rewritten_part(
-    spec: &Spec,
-    block_bytes: u32,
-    fill: f64,
-    capacity_bytes: u64,
-) -> Option<Written> {
-    let mut patterns = spec.addresses(OpKind::Write).iter().map(|address| &address.pattern);
-    let is_uniform = patterns.all(|pattern| matches!(pattern, Pattern::Uniform { .. }));
-    let Range { start, end } = active_range(spec, capacity_bytes);
-    let share = |bytes: u64| bytes as f64 / capacity_bytes as f64;
-    let is_part = share(end - start) < PART_MAX * fill && share(end) <= fill;
-    let ppm = |bytes: u64| (share(bytes) * 1e6).round() as u32;
-    (spec.issues(OpKind::Write) && is_uniform && is_part).then(|| Written::RandomWithin {
-        block_bytes,
-        start_ppm: ppm(start),
-        end_ppm: ppm(end),
-    })
-}
-
-fn has_skewed_writes(spec: &Spec) -> bool {
-    let mut patterns = spec.addresses(OpKind::Write).iter().map(|address| &address.pattern);
-    spec.issues(OpKind::Write) && patterns.any(Pattern::is_skewed)
-}
-
-/// Kinds of operation that determine the device's state, with their fractions: writes, or reads if the
-/// workload does not write.
-fn decisive(spec: &Spec) -> Vec<(OpKind, f64)> {
-    let shares = |kind| spec.kinds().filter(move |k| k.0 == kind);
-    let writes: Vec<_> = shares(OpKind::Write).collect();
-    if writes.is_empty() { shares(OpKind::Read).collect() } else { writes }
-}
-
-/// Whether at least half of the writes (or reads, if the workload does not write) are sequential. True for a
-/// message log.
-fn is_sequential(spec: &Spec) -> bool {
-    if spec.log().is_some() {
-        return true;
-    }
-    let (mut sequential, mut all) = (0.0, 0.0);
-    for (kind, _) in decisive(spec) {
-        for address in spec.addresses(kind) {
-            all += address.share;
-            if matches!(address.pattern, Pattern::Sequential { run: None, .. } | Pattern::ToEnd) {
-                sequential += address.share;
-            }
-        }
-    }
-    all > 0.0 && 2.0 * sequential >= all
-}
-
-/// Most frequent block size of the writes (or reads, if the workload does not write), bytes.
-fn block_bytes(spec: &Spec) -> u32 {
-    let decisive = decisive(spec);
-    let own = decisive.iter().flat_map(|(kind, _)| spec.blocks(*kind));
-    let largest = own.reduce(|a, b| if b.share > a.share { b } else { a });
-    let any = || blocks(spec).first().map(|block| block.0);
-    largest.map(|block| block.bytes).or_else(any).unwrap_or(BLOCK_BYTES_DEFAULT)
+/// The workloads of a cell, which run at the same time.
+fn specs(cell: &CellSpec) -> Vec<&Spec> {
+    std::iter::once(&cell.spec).chain(cell.beside.iter().map(|cell| &cell.spec)).collect()
 }
 
 /// Media for a range of the volumes of a system in virtual time.
 pub(crate) fn volumes(system: &Arc<System>, volumes: Range<usize>) -> Vec<Medium> {
     let medium = |volume| Medium::Model { system: Arc::clone(system), volume: volume as u32 };
     volumes.map(medium).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn before(text: &str, state: Precondition) -> Preconditioned {
-        let spec = Spec::from_toml(&format!("schema = 1\n{text}")).unwrap();
-        let asked = TargetName::parse("model:x").unwrap();
-        let volume = EmulatedVolume { name: asked.to_string(), asked, state, fill: 1.0 };
-        volume.before(&spec, &EmulationOptions::default(), 1 << 40)
-    }
-
-    /// The writes of a workload determine the state; its reads do so only if it does not write.
-    #[test]
-    fn the_state_follows_the_workload() {
-        use Written::{Random, RandomWithin, Sequential};
-        for (text, how) in [
-            ("[mix]\nread = 1", Random { block_bytes: 4096 }),
-            ("block = \"16KiB\"\n[mix]\nread = 1", Random { block_bytes: 16 << 10 }),
-            ("[mix]\nread = 1\n[read]\naddresses = \"sequential\"", Sequential),
-            (
-                "[mix]\nread = 99\nwrite = 1\n[read]\naddresses = \"sequential\"",
-                Random { block_bytes: 4096 },
-            ),
-            ("[mix]\nread = 99\nwrite = 1\n[write]\naddresses = \"sequential\"", Sequential),
-            (
-                "[mix]\nread = 1\nwrite = 1\n[read]\nblock = \"64KiB\"\n[write]\nblock = [{ size = \"4KiB\", share = 1 }, { size = \"8KiB\", share = 3 }]",
-                Random { block_bytes: 8192 },
-            ),
-            ("block = \"32KiB\"\n[mix]\ntrim = 1", Random { block_bytes: 32 << 10 }),
-            ("[log]\nrate = \"50k/s\"", Sequential),
-            ("active = \"10%..30%\"\n[mix]\nread = 1", Random { block_bytes: 4096 }),
-            ("active = \"99.5%\"\n[mix]\nwrite = 1", Random { block_bytes: 4096 }),
-            (
-                "active = \"10%..30%\"\n[mix]\nwrite = 1",
-                RandomWithin { block_bytes: 4096, start_ppm: 100_000, end_ppm: 300_000 },
-            ),
-        ] {
-            assert_eq!(before(text, Precondition::Workload).how, how, "{text}");
-        }
-        let seq = "block = \"1MiB\"\n[mix]\nwrite = 1\n[write]\naddresses = \"sequential\"";
-        assert_eq!(
-            before(seq, Precondition::Random { block_bytes: None }).how,
-            Random { block_bytes: 1 << 20 }
-        );
-        assert_eq!(before(seq, Precondition::Fresh).how, Written::Fresh);
-    }
 }

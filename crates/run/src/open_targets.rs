@@ -6,6 +6,7 @@ use crate::all_targets::ALL_TARGETS;
 use crate::emulated::Emulated;
 use crate::outcome::RunError;
 use crate::resolved_run::ResolvedRun;
+use crate::same_file::is_same_file;
 use crate::verified_content::Verified;
 use crate::watch::{Phase, Watch};
 use iodyno_drive::memory::{Buffers, Region};
@@ -13,8 +14,8 @@ use iodyno_drive::{EngineKind, Medium};
 use iodyno_measure::{Cell, Evidence};
 use iodyno_nbd::client::Blocking;
 use iodyno_targets::{
-    Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenedBy, TargetError, WritesSeen,
-    check_confirmed, inspect, inspect_from, lay_out, make_anew, writes_seen,
+    Access, Confirm, Health, Inspection, Kind, LayOut, Marker, OpenedBy, TargetError, TargetName,
+    WritesSeen, check_confirmed, inspect, inspect_from, lay_out, make_anew, writes_seen,
 };
 use iodyno_units::rng::{Generator, below, stream};
 use iodyno_units::{Op, OpKind, verifiable};
@@ -23,6 +24,7 @@ use open_one::{Use, open_one};
 use serde_json::{Value, json};
 use std::ops::{ControlFlow, Range};
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -264,7 +266,14 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
     let mut open_targets: Vec<OpenTarget> = Vec::new();
     for (number, name) in run.request.targets.iter().enumerate() {
         let writes = run.loads().any(|c| c.is_on(number) && c.spec.changes_content());
+        not_the_notebook(run, name)?;
         let inspection = inspect_from(name, run.folder())?;
+        if let Some(other) = open_targets.iter().find(|p| is_backing(&p.inspection, &inspection)) {
+            return Err(RunError::Impossible(format!(
+                "`{name}` and `{}` are the same storage, because one is a loop device on the other: name one of them",
+                other.name
+            )));
+        }
         let same = |p: &OpenTarget| {
             let export =
                 |i: &Inspection| i.nbd.as_ref().map(|e| (e.address.clone(), e.export.clone()));
@@ -285,6 +294,31 @@ pub(crate) fn set(run: &ResolvedRun, by: OpenedBy) -> Result<Vec<OpenTarget>, Ru
         open_targets.iter().map(|open_target| &open_target.inspection).collect();
     check_confirmed(&inspections, &named)?;
     Ok(open_targets)
+}
+
+/// Refuses a target that is the notebook of the run, also if neither exists yet.
+fn not_the_notebook(run: &ResolvedRun, name: &TargetName) -> Result<(), RunError> {
+    let (Some(notebook), TargetName::Path { path, .. }) =
+        (&run.process.notebook, name.under(run.folder()))
+    else {
+        return Ok(());
+    };
+    if !is_same_file(&path, &run.folder().join(notebook)) {
+        return Ok(());
+    }
+    Err(RunError::Impossible(format!(
+        "`{name}` is the notebook in which this run is stored: choose another target, or another notebook by --notebook"
+    )))
+}
+
+/// Whether one of two targets is a loop device, and the other its backing file or device.
+fn is_backing(a: &Inspection, b: &Inspection) -> bool {
+    let is_on = |device: &Inspection, other: &Inspection| {
+        let backing = device.device.as_ref().and_then(|d| d.loop_backing_file.as_ref());
+        let path = other.canonical_path.as_ref().or(other.path.as_ref());
+        backing.zip(path).is_some_and(|(a, b)| is_same_file(Path::new(a), Path::new(b)))
+    };
+    is_on(a, b) || is_on(b, a)
 }
 
 /// Targets for the volumes of an emulated system. They need no inspection, confirmation or opening.

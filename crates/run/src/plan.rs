@@ -356,7 +356,7 @@ fn states(run: &ResolvedRun) -> Vec<String> {
     let Some(emulated) = &run.emulated else { return Vec::new() };
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
     for cell in &run.cells {
-        let mut states = emulated.states(&cell.spec);
+        let mut states = emulated.states(cell);
         states.sort();
         states.dedup();
         match groups.iter_mut().find(|(of, _)| *of == states) {

@@ -252,7 +252,7 @@ impl<'a> Schedule<'a> {
     pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
         let Some(emulated) = &self.run.emulated else { return Ok(None) };
         if cell.emulation.precondition != Precondition::Carried {
-            return Ok(Some(emulated.before(&cell.spec, &cell.emulation)));
+            return Ok(Some(emulated.before(cell, &cell.emulation)));
         }
         if emulated.live {
             return Err(RunError::Impossible(
@@ -263,7 +263,7 @@ impl<'a> Schedule<'a> {
             return Ok(Some(Arc::clone(system)));
         }
         let new = EmulationOptions { precondition: self.made, ..EmulationOptions::default() };
-        Ok(Some(emulated.before(&cell.spec, &new)))
+        Ok(Some(emulated.before(cell, &new)))
     }
 
     /// Returns up to `most` cells that follow `task` in the same round. Stops before a cell that depends on an
@@ -369,8 +369,8 @@ impl<'a> Schedule<'a> {
         };
         match (task.cell.emulation.precondition, &task.place) {
             (Precondition::Carried, _) => vec![carried.to_owned(); emulated.volumes.len()],
-            (_, None) => emulated.states(&task.cell.spec),
-            (_, Some(_)) => emulated.states_for(&task.cell.spec, &task.cell.emulation),
+            (_, None) => emulated.states(&task.cell),
+            (_, Some(_)) => emulated.states_for(&task.cell, &task.cell.emulation),
         }
     }
 

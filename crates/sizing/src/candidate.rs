@@ -8,7 +8,7 @@
 use crate::demand::Demand;
 use iodyno_catalog::{Kind as FileKind, list};
 use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem, Parameter};
-use iodyno_emulate::spec::{Adapters, Kind};
+use iodyno_emulate::spec::{Adapters, Kind, Limit};
 use iodyno_raid::Level;
 use iodyno_run::{Files, RunError, described_device, described_system, emulated};
 use iodyno_targets::TargetName;
@@ -55,6 +55,9 @@ pub struct Candidate {
     pub arrays_max: u32,
     /// Usable capacity of an array, bytes.
     pub array_bytes: u64,
+    /// Whether a limit of the devices or of the host has burst credits. They don't count, so every trial starts without
+    /// any.
+    pub has_credits: bool,
 }
 
 impl Candidate {
@@ -68,9 +71,18 @@ impl Candidate {
         self.level.word()
     }
 
-    /// Name of the emulated target that consists of one system with this number of arrays.
+    /// Name of the emulated target that consists of one system with this number of arrays. It starts without burst
+    /// credits.
     pub fn target(&self, arrays: u32) -> String {
-        format!("model:{}*{arrays}@{}", self.array(), self.host)
+        let credits = if self.has_credits { "?credits=0" } else { "" };
+        format!("model:{}*{arrays}@{}{credits}", self.array(), self.host)
+    }
+
+    /// Name of the emulated target that consists of a single device in its default host. It starts without burst
+    /// credits of its own.
+    pub(crate) fn single_device(&self) -> String {
+        let credits = if has_credits(&self.device.device.limits) { "?credits=0" } else { "" };
+        format!("model:{}{credits}", self.device_name)
     }
 
     /// Number of RAID adapters in one system.
@@ -98,6 +110,10 @@ impl Candidate {
         let write_slot = slot(writes, OpKind::Write, a.slot.write_bytes_per_s);
         f64::from(a.count) * processor.min(read_slot).min(write_slot)
     }
+}
+
+fn has_credits(limits: &[Limit]) -> bool {
+    limits.iter().any(|limit| limit.credits.is_some())
 }
 
 struct Host {
@@ -268,6 +284,7 @@ fn candidate(
         members,
         arrays_max: most / members.max(1),
         array_bytes: 0,
+        has_credits: has_credits(&device.device.limits) || has_credits(&host.system.limits),
     };
     if candidate.arrays_max == 0 {
         return Err(RunError::Impossible(format!(

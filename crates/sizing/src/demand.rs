@@ -149,9 +149,7 @@ impl Demand {
         // By Little's law more operations in flight would exceed the limit; the rest waits before the array.
         let waiting = 8.0 * rate_iops * self.longest_ns() as f64 / 1e9;
         let depth = (waiting as u32).clamp(64, 16_384);
-        // Only the storage may bind, so enough cores issue the operations.
-        let workers = (rate_iops / WORKER_IOPS_MAX).ceil() as u32;
-        let threads = self.spec.threads().max(workers);
+        let threads = self.threads(rate_iops);
         let spec = self.spec.clone().with_threads(threads)?.with_depth(depth.div_ceil(threads))?;
         let spec = match self.active_bytes {
             Some(bytes) => spec.with_active(part(bytes, all_arrays, array_bytes))?,
@@ -164,12 +162,26 @@ impl Demand {
         spec.with_rate(rate_iops, Some(Process::Poisson))
     }
 
+    /// Number of workers that issue `rate_iops`. Only the storage may bind, so enough cores issue the operations.
+    pub(crate) fn threads(&self, rate_iops: f64) -> u32 {
+        let workers = (rate_iops / WORKER_IOPS_MAX).ceil() as u32;
+        self.spec.threads().max(workers)
+    }
+
     /// Mean size of the operations of one kind, bytes; 0 if the workload has none of this kind.
     pub fn mean_bytes(&self, kind: OpKind) -> f64 {
         let blocks = self.spec.blocks(kind);
         let shares: f64 = blocks.iter().map(|block| block.share).sum();
         let sum: f64 = blocks.iter().map(|block| f64::from(block.bytes) * block.share).sum();
         if shares > 0.0 { sum / shares } else { 0.0 }
+    }
+
+    /// Bytes per second that are written to all systems together.
+    pub(crate) fn write_bytes_per_s(&self) -> f64 {
+        let all: f64 = self.spec.kinds().map(|(_, share)| share).sum();
+        let writes = self.spec.kinds().filter(|(kind, _)| *kind == OpKind::Write);
+        let share: f64 = writes.map(|(_, share)| share).sum();
+        self.rate_iops * share / all.max(f64::MIN_POSITIVE) * self.mean_bytes(OpKind::Write)
     }
 
     /// Fraction of writes among the operations, 0 to 1.

@@ -91,12 +91,11 @@ pub(crate) fn together<J: Sync, T: Send + Sync>(
 }
 
 /// Operations per second of a single saturated device.
-pub(crate) fn device_iops(lab: &Lab<'_>, device: &str) -> Result<f64, RunError> {
+pub(crate) fn device_iops(lab: &Lab<'_>, of: &Candidate) -> Result<f64, RunError> {
     let wrong = |why: String| RunError::Impossible(why);
     // A closed loop, without the demand's rate.
     let spec = lab.demand.spec.for_calibration(LENGTH.window_ns);
     let spec = spec.with_threads(1).and_then(|s| s.with_depth(DEVICE_DEPTH)).map_err(wrong)?;
     lab.count_cell();
-    let target = format!("model:{device}");
-    Ok(run(&target, spec, LENGTH, State::WHOLE, lab.stop)?.iops.max(1.0))
+    Ok(run(&of.single_device(), spec, LENGTH, State::WHOLE, lab.stop)?.iops.max(1.0))
 }

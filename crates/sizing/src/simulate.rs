@@ -6,14 +6,16 @@
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Limit, Loss, Tail};
+use crate::pool::{is_pooled, pool};
 use crate::search::Tried;
 use iodyno_drive::{CellPlan, DriveError, Length, Modelled, Unobserved, drive_failing_model};
 use iodyno_emulate::spec::{Kind, Part};
 use iodyno_emulate::usage::Snapshot;
 use iodyno_emulate::{AdapterFault, Fault, PartId, System};
+use iodyno_measure::offered_rate::rate_met;
 use iodyno_measure::{Evidence, KindSummary, Quantity, Summary};
 use iodyno_run::explain::{Share, shares};
-use iodyno_run::{Emulated, Files, RunError, emulated};
+use iodyno_run::{Emulated, Files, RunError, described_device, emulated};
 use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
 use iodyno_workload::{EmulationOptions, Spec};
@@ -48,14 +50,15 @@ const SEARCH_EVENTS_MAX: u64 = 4_000_000;
 /// Maximum virtual time of a cell's window, ns.
 const TIME_NS_MAX: f64 = 10_000e9;
 /// Maximum utilisation of a resource at a sustainable rate. Above it, a buffer may hide an overload for a
-/// while.
+/// while. Does not apply to disk heads ([`HEADS`]).
 const BUSY_MAX: f64 = 0.98;
 /// Maximum net growth of a buffer or cache, as a fraction of the data written to it. With faster growth it would fill
 /// up.
 const FILL_SHARE_MAX: f64 = 0.01;
-/// Name of a resource whose utilisation does not show an overload: disk heads destage the disk's cache whenever they
-/// would be idle. A cache that fills up shows the overload instead.
-pub(crate) const WORKS_AHEAD: &str = "heads";
+/// Name of a resource whose utilisation does not show an overload. Disk heads need less time for each command if more
+/// commands are queued, and destage the disk's cache whenever they would be idle. A queue that grows or a cache that
+/// fills up shows the overload instead.
+pub(crate) const HEADS: &str = "heads";
 /// Minimum completed rate, as a fraction of the offered rate. Random arrivals vary by about 1 %.
 const COMPLETED_SHARE: f64 = 0.97;
 
@@ -171,8 +174,10 @@ pub struct Measured {
     /// Name of a buffer or cache that fills up, because writes arrive faster than they leave; `None` if all are
     /// steady.
     pub fills: Option<String>,
-    /// True if disk heads are busy destaging in advance, so that their utilisation does not show an overload.
-    works_ahead: bool,
+    /// True if the queue at a volume grew throughout the window, so that the rate is not sustainable.
+    queue_grows: bool,
+    /// Bytes per second that the host wrote.
+    pub(crate) host_write_bytes_per_s: f64,
     /// Bytes per second written to one flash device; `None` without flash.
     pub device_write_bytes_per_s: Option<f64>,
     /// Write amplification of the flash devices: pages programmed per page written; `None` without flash.
@@ -187,6 +192,7 @@ impl Measured {
     fn of(modelled: &Modelled) -> Self {
         let system = modelled.machine.system();
         let summary = Summary::of(&modelled.merged());
+        let write = summary.kinds.iter().find(|kind| kind.kind == OpKind::Write);
         let of_kind = |kind: &KindSummary| {
             let get = |tail: Tail| kind.response_time.get(Quantity::Quantile(tail.quantile()));
             (kind.kind, get(Tail::P99), get(Tail::P999))
@@ -196,9 +202,6 @@ impl Measured {
             system.devices().filter(|d| matches!(d.device.kind, Kind::Flash(_))).count();
         let write_bytes = counts.map(|counts| counts.host_pages as f64 * 4096.0);
         let device_seconds = flash_devices as f64 * modelled.usage.at_ns as f64 / 1e9;
-        let works_ahead = system
-            .devices()
-            .any(|d| matches!(&d.device.kind, Kind::Disk(disk) if disk.write_cache));
         Self {
             iops: summary.ops_per_s,
             bytes_per_s: summary.bytes_per_s,
@@ -207,10 +210,11 @@ impl Measured {
             p999_ns: summary.get(Quantity::Quantile(0.999)),
             of_kinds: summary.kinds.iter().map(of_kind).collect(),
             fills: fills(&modelled.cells[0].evidence),
-            works_ahead,
+            queue_grows: modelled.cells.iter().filter_map(rate_met).any(|met| !met.is_met()),
+            host_write_bytes_per_s: write.map_or(0.0, |write| write.bytes_per_s),
             device_write_bytes_per_s: write_bytes.map(|bytes| bytes / device_seconds.max(1e-9)),
             write_amplification: counts.map(|counts| counts.write_amplification()),
-            array_busy: array_busy(system, &modelled.usage, works_ahead),
+            array_busy: array_busy(system, &modelled.usage),
             shares: shares(system, &modelled.usage, summary.ops_per_s),
         }
     }
@@ -232,9 +236,14 @@ impl Measured {
 
     /// Whether the system sustained the rate and met all latency limits of the demand.
     pub fn holds(&self, rate_iops: f64, demand: &Demand) -> bool {
-        let idle_heads = |name: &str| self.works_ahead && name.starts_with(WORKS_AHEAD);
-        let mut active = self.shares.iter().filter(|share| !share.held && !idle_heads(&share.name));
-        let is_sustained = self.fills.is_none() && active.all(|share| share.busy <= BUSY_MAX);
+        let (heads, others): (Vec<&Share>, Vec<&Share>) = self
+            .shares
+            .iter()
+            .filter(|share| !share.held)
+            .partition(|share| share.name.starts_with(HEADS));
+        let is_sustained = self.fills.is_none()
+            && others.iter().all(|share| share.busy <= BUSY_MAX)
+            && (heads.is_empty() || !self.queue_grows);
         let is_in_time =
             |limit: Limit| self.tail_ns(&limit).is_some_and(|ns| ns <= limit.ns as f64);
         is_sustained
@@ -270,12 +279,14 @@ fn fills(evidence: &Evidence) -> Option<String> {
 
 /// Computes [`Measured::array_busy`]: averages utilisation over all resources of the same name, and returns
 /// the highest mean.
-fn array_busy(system: &System, usage: &Snapshot, works_ahead: bool) -> f64 {
+fn array_busy(system: &System, usage: &Snapshot) -> f64 {
     let mut busy: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
     for resource in usage.volumes.iter().flat_map(|volume| &volume.resources) {
         let part = resource.part.map(|part| &system.parts[part.index()]);
-        let is_ahead = works_ahead && resource.name == WORKS_AHEAD;
-        if matches!(part, Some(Part::Device(_) | Part::Array(_))) && !resource.held && !is_ahead {
+        if matches!(part, Some(Part::Device(_) | Part::Array(_)))
+            && !resource.held
+            && resource.name != HEADS
+        {
             let (sum, count) = busy.entry(resource.name).or_default();
             *sum += resource.share(usage.at_ns);
             *count += 1;
@@ -298,8 +309,12 @@ pub struct Arrays<'a> {
 impl Arrays<'_> {
     /// Name of the emulated target for simulating the system under a condition.
     pub fn target(&self, condition: Condition) -> String {
-        let cache = if condition == Condition::CacheOff { "?cache=off" } else { "" };
-        format!("{}{cache}", self.of.target(self.arrays))
+        let target = self.of.target(self.arrays);
+        match condition {
+            Condition::CacheOff if target.contains('?') => format!("{target}&cache=off"),
+            Condition::CacheOff => format!("{target}?cache=off"),
+            _ => target,
+        }
     }
 }
 
@@ -399,10 +414,17 @@ pub fn run(
     Ok(Measured::of(&modelled))
 }
 
-/// Builds the emulated system that a target's name describes.
+/// Builds the emulated system that a target's name describes. Disks of a pooled class share their limits.
 fn system(name: &str) -> Result<Emulated, RunError> {
-    emulated(&[TargetName::parse(name)?], &mut Files::default())?.ok_or_else(|| {
+    let (target, mut files) = (TargetName::parse(name)?, Files::default());
+    let mut found = emulated(core::slice::from_ref(&target), &mut files)?.ok_or_else(|| {
         let (target, why) = (name.to_owned(), "the device is not emulated".to_owned());
         RunError::Drive(DriveError::DoesNotFit { target, why })
-    })
+    })?;
+    if let TargetName::Model(of) = &target
+        && is_pooled(&of.what)
+    {
+        pool(&mut found.system, &described_device(&of.what, &mut files)?);
+    }
+    Ok(found)
 }

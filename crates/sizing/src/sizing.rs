@@ -8,7 +8,7 @@ use crate::lab::{Lab, device_iops, together};
 use crate::price::Prices;
 use crate::row::{Highest, Life, Missed, Row, Trial};
 use crate::search::{Bounds, Count, Found, fewest};
-use crate::simulate::{Condition, Effort, How, Measured, WORKS_AHEAD};
+use crate::simulate::{Condition, Effort, HEADS, How, Measured};
 use crate::textbook::Textbook;
 use iodyno_emulate::spec::Kind;
 use iodyno_raid::Level;
@@ -22,6 +22,8 @@ pub const ROWS_MAX: usize = 8;
 const CURVE_SHARES: [f64; 5] = [0.25, 0.5, 0.75, 0.9, 1.05];
 
 const SECONDS_A_DAY: f64 = 86_400.0;
+/// Maximum number of times that arrays are added because the flash would not last.
+const LIFE_TRIALS_MAX: u32 = 8;
 
 /// Result of a sizing: the systems that meet a demand, and those that do not.
 #[derive(Debug)]
@@ -59,12 +61,12 @@ pub fn size(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Sizing, RunError> {
     let lab = Lab { demand: &demand, stop, cells: AtomicUsize::new(0), progress };
-    let mut names: Vec<&str> = candidates.iter().map(|of| of.device_name.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let alone = together(&names, |name| device_iops(&lab, name))?;
+    let mut devices: Vec<&Candidate> = candidates.iter().collect();
+    devices.sort_by(|a, b| a.device_name.cmp(&b.device_name));
+    devices.dedup_by(|a, b| a.device_name == b.device_name);
+    let alone = together(&devices, |of| device_iops(&lab, of))?;
     let textbook = |of: &Candidate| {
-        let at = names.iter().position(|name| *name == of.device_name).unwrap_or(0);
+        let at = devices.iter().position(|other| other.device_name == of.device_name).unwrap_or(0);
         Textbook::of(alone[at], of, &demand)
     };
     // Score: price, or number of devices.
@@ -220,17 +222,20 @@ fn confirmed(
     // Devices wear out in the whole system; a loss is an exception.
     let lives = |count: Count, asked: &Measured| {
         if lab.base() == Condition::Whole {
-            return Ok(life(of, demand, asked, arrays_by_rate));
+            return Ok(life(of, lab, asked, count, arrays_by_rate));
         }
         let how = How { effort: Effort::Confirm, condition: Condition::Whole };
         let whole = lab.cell(of, count, demand.rate_iops / f64::from(count.units), how)?;
-        Ok::<_, RunError>(life(of, demand, &whole, arrays_by_rate))
+        Ok::<_, RunError>(life(of, lab, &whole, count, arrays_by_rate))
     };
     let mut life = lives(count, &asked)?;
-    if let Some(short) = life.filter(|life| life.years < life.asked_years) {
+    for _ in 0..LIFE_TRIALS_MAX {
+        let Some(short) = life.filter(|life| life.years < life.asked_years) else { break };
         // With more devices, each takes fewer writes.
-        let needed = f64::from(arrays_by_rate) * short.asked_years / short.years.max(1e-9);
+        let all = count.units * count.arrays;
+        let needed = f64::from(all) * short.asked_years / short.years.max(1e-9);
         let needed = needed.ceil().min(f64::from(u32::MAX / 2)) as u32;
+        let needed = needed.max(all + 1);
         let units = needed.div_ceil(of.arrays_max).max(count.units);
         count = Count { units, arrays: needed.div_ceil(units) };
         (asked, _) = tried(count)?;
@@ -245,9 +250,22 @@ fn confirmed(
 
 /// Lifetime of a candidate's devices; `None` if they are not flash, have no rated endurance or are not
 /// written.
-fn life(of: &Candidate, demand: &Demand, asked: &Measured, arrays_by_rate: u32) -> Option<Life> {
+fn life(
+    of: &Candidate,
+    lab: &Lab<'_>,
+    asked: &Measured,
+    count: Count,
+    arrays_by_rate: u32,
+) -> Option<Life> {
+    let demand = lab.demand;
     let Kind::Flash(flash) = &of.device.device.kind else { return None };
-    let (rated, bytes_per_s) = (&flash.endurance, asked.device_write_bytes_per_s?);
+    // In a cell, writes arrive by chance at a rate somewhat above or below the demand's.
+    let demanded = demand.write_bytes_per_s() / f64::from(count.units);
+    let chance = match asked.host_write_bytes_per_s {
+        0.0 => 1.0,
+        written => demanded / written,
+    };
+    let (rated, bytes_per_s) = (&flash.endurance, asked.device_write_bytes_per_s? * chance);
     let asked_years = demand.life_years.unwrap_or(rated.years);
     if rated.drive_writes_per_day <= 0.0 || bytes_per_s <= 0.0 {
         return None;
@@ -357,7 +375,7 @@ fn look(
         .map_or(&row.asked, |t| &t.measured);
     let (binds, busy) =
         at.binds().map_or(("nothing".to_owned(), 0.0), |s| (s.name.clone(), s.busy));
-    let is_of_arrays = busy <= at.array_busy || binds.starts_with(WORKS_AHEAD);
+    let is_of_arrays = busy <= at.array_busy || binds.starts_with(HEADS);
     let next = if row.count.arrays < of.arrays_max {
         Count { arrays: row.count.arrays + 1, ..row.count }
     } else {

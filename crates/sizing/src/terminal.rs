@@ -3,7 +3,7 @@
 use crate::candidate::Candidate;
 use crate::detail::{CacheAdvice, Detail, WhatIf};
 use crate::log_demand::LogDemand;
-use crate::row::Row;
+use crate::row::{Missed, Row};
 use crate::search::UNITS_MAX;
 use crate::simulate::Condition;
 use crate::sizing::Sizing;
@@ -18,6 +18,7 @@ use iodyno_page::terminal::text::{Role, pad, paint};
 use iodyno_page::terminal::{Lines, Style};
 use iodyno_run::explain::percent;
 use iodyno_units::human;
+use iodyno_units::text::for_shell;
 
 /// Width of the labels below the table, in characters.
 pub(crate) const LABEL: usize = 9;
@@ -201,7 +202,8 @@ pub(crate) fn advice(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<(&'stat
     all.push(("power", power_in_words(sizing, row)));
     if sizing.demand.like.is_none() && sizing.demand.log.is_none() {
         let target = sizing.candidates[row.candidate].target(row.count.arrays);
-        all.push(("look at", format!("iodyno explain '{target}' {}", sizing.demand.name)));
+        let (target, work) = (for_shell(&target), for_shell(&sizing.demand.name));
+        all.push(("look at", format!("iodyno explain {target} {work}")));
         all.push(("run it", run_in_words(sizing, row)));
     }
     all.push(("assumed", assumed_in_words(sizing, row)));
@@ -343,7 +345,7 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     let Some(missed) = sizing.missed.first() else { return "nothing was tried".to_owned() };
     let of = &sizing.candidates[missed.candidate];
     let Some(trial) = &missed.nearest else {
-        let all_bytes = u64::from(UNITS_MAX * of.arrays_max) * of.array_bytes;
+        let all_bytes = all_bytes(of);
         return if all_bytes < sizing.demand.capacity_bytes {
             format!("{UNITS_MAX} such systems full of devices have only {}", tb(all_bytes))
         } else {
@@ -368,6 +370,11 @@ pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
     format!("one system with {devices} completes {offered}, but with p99 {p99}{binds}")
 }
 
+/// Usable capacity of the maximum number of systems, full of devices.
+fn all_bytes(of: &Candidate) -> u64 {
+    u64::from(UNITS_MAX * of.arrays_max) * of.array_bytes
+}
+
 fn nothing(text: &mut Lines, sizing: &Sizing) {
     let style = text.style();
     let tried = sizing.candidates.len();
@@ -378,6 +385,14 @@ fn nothing(text: &mut Lines, sizing: &Sizing) {
         text.labelled("nearest", LABEL, &format!("{} in {}", of.array(), of.host));
         text.labelled("", LABEL, &nearest_in_words(sizing));
     }
-    let help = "allow a longer --p99 or a lower --rate, or omit --device, --adapter and --raid";
+    let is_capacity = |missed: &Missed| {
+        let of = &sizing.candidates[missed.candidate];
+        missed.nearest.is_none() && all_bytes(of) < sizing.demand.capacity_bytes
+    };
+    let help = if !sizing.missed.is_empty() && sizing.missed.iter().all(is_capacity) {
+        "lower --capacity, or omit --device, --adapter and --raid"
+    } else {
+        "allow a longer --p99 or a lower --rate, or omit --device, --adapter and --raid"
+    };
     text.labelled("mend", LABEL, help);
 }

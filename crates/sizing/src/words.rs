@@ -10,7 +10,9 @@ use crate::simulate::Measured;
 use crate::sizing::Sizing;
 use iodyno_emulate::spec;
 use iodyno_run::explain::percent;
+use iodyno_units::text::for_shell;
 use iodyno_units::{OpKind, human};
+use iodyno_workload::MAX_DEPTH;
 
 /// Describes a limit on response times, such as `p99 of writes within 500 µs`.
 pub(crate) fn limit_in_words(limit: &Limit) -> String {
@@ -109,11 +111,28 @@ pub(crate) fn run_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
     let arrays = f64::from(row.count.units * row.count.arrays);
     format!(
-        "iodyno run {} --on '{}' --rate {:.0}/s --time 10s",
-        sizing.demand.name,
-        of.target(row.count.arrays),
+        "iodyno run {} --on {} --rate {:.0}/s --time 10s",
+        work_in_words(&sizing.demand),
+        for_shell(&of.target(row.count.arrays)),
         sizing.demand.rate_iops / arrays
     )
+}
+
+/// Workload of a `run` command that issues the demand's operations: a name or path, and for a message log the flags
+/// that change the catalog's log workload.
+pub(crate) fn work_in_words(demand: &Demand) -> String {
+    let Some(log) = &demand.log else { return for_shell(&demand.name) };
+    let (reads, writes) = (log.reads_per_s(), log.writes_per_s());
+    let work = if reads > 0.0 {
+        let percent = (reads / (reads + writes) * 1e4).round() / 1e2;
+        format!("log-80-20 --read {percent}%")
+    } else {
+        "log-write".to_owned()
+    };
+    // The catalog's depth of 1 would bound the rate.
+    let in_flight = (demand.rate_iops * demand.longest_ns() as f64 / 1e9).ceil() as u32;
+    let depth = in_flight.clamp(64, MAX_DEPTH);
+    format!("{work} --block {} --dsync --depth {depth}", human::exact_size(log.chunk_bytes))
 }
 
 /// Lists the bottleneck's parameters that are assumptions without a source.

@@ -427,9 +427,9 @@ impl<'a, S: Source> EventLoop<'a, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::limits;
     use crate::model::test_system::{plan, system};
     use crate::model::worker::At;
-    use crate::worker_threads::limits;
     use iodyno_measure::ErrorKind;
     use iodyno_units::OpKind;
     use iodyno_workload::{Geometry, Shared, Spec, Stream, WorkerIndex, WorkloadSource};

@@ -5,8 +5,9 @@
 use super::fork::{Fork, Forking};
 use super::{Carried, Crew, Modelled, drive_model, new_workers, run_workers, seed_of};
 use crate::engine::Medium;
+use crate::limits::limits;
 use crate::plan::{CellPlan, DriveError, TargetPlan, Unobserved};
-use crate::worker_threads::{WorkerParts, limits, shared};
+use crate::worker_threads::{WorkerParts, shared};
 use iodyno_measure::Cell;
 use iodyno_workload::WorkloadSource;
 use std::sync::Arc;

@@ -148,10 +148,12 @@ fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
         return class([0; 3]);
     };
     let class = class([least, default, most]);
-    if sizes.word("chosen").is_none() || !(least <= default && default <= most) {
+    if sizes.word("chosen").is_none() {
+        refuse("a size with bounds must be one that users can choose", "add `chosen = \"size\"`");
+    } else if !(least <= default && default <= most) {
         refuse(
             "the default size must lie within its bounds",
-            "write `chosen = \"size\"`, and give the key `is` a value between `at_least` and `at_most`",
+            "give the key `is` a value between `at_least` and `at_most`",
         );
     } else if !class.has_rate_at_all_sizes() {
         refuse(

@@ -49,6 +49,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "limit-rule", check: |v| rule(v, "iops_limit.burst") },
     Rule { name: "limit-rule", check: |v| rule(v, "throughput_limit.rate") },
     Rule { name: "limit-rule", check: |v| rule(v, "throughput_limit.burst") },
+    Rule { name: "limit-rule", check: |v| rule(v, "iops_limit.credits") },
+    Rule { name: "limit-rule", check: |v| rule(v, "throughput_limit.credits") },
 ];
 
 fn burst_credits(v: &Record, table: &str) -> Option<Fault> {
@@ -104,11 +106,22 @@ fn rule(v: &Record, path: &str) -> Option<Fault> {
             "add `is`, `per_gib`, `per_iops`, `by_size` or `lasts`, whichever the key allows";
         return wrong("the rule has bounds but no value", help);
     }
-    if of("by_size") && bases.into_iter().filter(|key| of(key)).count() > 1 {
-        return wrong(
-            "`by_size` can't be combined with `is`, `per_gib`, `per_iops` or `lasts`",
-            "leave the other keys out",
-        );
+    let alone = ["by_size", "lasts"].into_iter().find(|key| of(key));
+    if let Some(alone) = alone
+        && bases.into_iter().filter(|key| of(key)).count() > 1
+    {
+        let message = format!("`{alone}` can't be combined with another value");
+        return wrong(&message, "leave the other keys out");
+    }
+    let value = |key: &str| rule.get(key).and_then(volume_class::number);
+    let least = value("at_least").unwrap_or(0.0);
+    let most = value("at_most").unwrap_or(f64::INFINITY);
+    if least > most {
+        return wrong("`at_least` must not be above `at_most`", "leave one of them out");
+    }
+    if of("chosen") && value("is").is_some_and(|is| is < least || is > most) {
+        let help = "give the key `is` a value between `at_least` and `at_most`";
+        return wrong("the default must lie within its bounds", help);
     }
     None
 }

@@ -9,6 +9,7 @@ mod placement;
 use iodyno_catalog::{Fault, Record};
 use iodyno_units::human;
 
+use crate::disk::{Excess, Platters};
 use crate::spec::{Attach, Device, Host, Kind, MemoryKind, MemoryMode};
 pub(super) use flash::{FLASH, SPARE_BLOCKS_MIN, SPARE_MIN};
 pub(super) use placement::{PLACEMENT, shares as placement_shares};
@@ -85,7 +86,28 @@ pub(super) const DISK: &[Rule] = &[
             Some(fault("shingled.cache", message.to_owned(), None))
         },
     },
+    Rule { name: "platters", check: platters },
 ];
+
+/// Requires tracks and cylinders whose angles the emulator can represent.
+fn platters(v: &Record) -> Option<Fault> {
+    let platters = Platters {
+        bytes: v.whole("capacity")? + v.whole("shingled.cache").unwrap_or(0),
+        rpm: v.whole("platters.rpm")?,
+        heads: v.whole("platters.heads")?,
+        zones: v.whole("platters.zones")?,
+        outer_bytes_per_s: v.real("platters.outer")?,
+        inner_bytes_per_s: v.real("platters.inner")?,
+        head_switch_ns: v.whole("platters.head_switch")?,
+        cylinder_switch_ns: v.whole("platters.cylinder_switch")?,
+    };
+    let excess = platters.check().err()?;
+    let (path, help) = match excess {
+        Excess::TrackBytes(_) => ("platters.outer", "lower `outer`, or raise `rpm`"),
+        Excess::Cylinders(_) => ("capacity", "raise `outer`, `inner` or `heads`"),
+    };
+    Some(fault(path, excess.message(), help.to_owned()))
+}
 
 /// Requires that the bands and the media cache of a shingled disk consist of 4 KiB sectors.
 fn shingled_sectors(v: &Record) -> Option<Fault> {

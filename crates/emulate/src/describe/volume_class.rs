@@ -109,7 +109,7 @@ impl Rule {
 }
 
 /// Converts an entry (size, time, count, bandwidth or number) to a number; `None` if it is none of these.
-fn number(entry: &Entry) -> Option<f64> {
+pub(super) fn number(entry: &Entry) -> Option<f64> {
     entry.whole().map(|whole| whole as f64).or_else(|| entry.real())
 }
 

@@ -8,7 +8,8 @@
 use super::seek::SeekCurve;
 use super::spec::DiskSpec;
 
-/// Angle units per revolution: the number of ns in a minute, so that N rpm are N units per ns.
+/// Angle units per revolution: the number of ns in a minute, so that N rpm are N units per ns. `platters` limits tracks
+/// and cylinders to numbers whose product with it fits in 64 bits.
 const REVOLUTION: u64 = 60_000_000_000;
 
 /// A track: one surface of one cylinder.
@@ -83,23 +84,12 @@ impl Layout {
     /// Creates the layout of a disk. The random number `draw` determines the angle of its platters at
     /// time 0.
     pub(super) fn new(spec: &DiskSpec, draw: u64) -> Self {
-        let (heads, rpm) = (u64::from(spec.heads), u64::from(spec.rpm));
-        let switches_ns = (heads - 1) * spec.head_switch_ns + spec.cylinder_switch_ns;
-        // The sequential rate includes the switches: a cylinder's capacity is the rate times the duration of all its
-        // revolutions and switches.
-        let cycle_s = (60.0 * heads as f64 / rpm as f64) + switches_ns as f64 * 1e-9;
-        let track_bytes = |zone: u32| {
-            let along = f64::from(zone) / f64::from((spec.zones - 1).max(1));
-            let rate =
-                spec.outer_bytes_per_s + (spec.inner_bytes_per_s - spec.outer_bytes_per_s) * along;
-            ((rate * cycle_s / heads as f64 / 512.0 + 0.5) as u64).max(1) * 512
-        };
-        let tracks: Vec<u64> = (0..spec.zones).map(track_bytes).collect();
-        let slice: u64 = tracks.iter().sum::<u64>() * heads;
-        let cylinders_per_zone = spec.platter_bytes().div_ceil(slice);
+        let platters = spec.platters();
+        let (heads, rpm) = (platters.heads, platters.rpm);
+        let cylinders_per_zone = platters.cylinders_per_zone();
         let mut first_byte = 0;
-        let zones = tracks
-            .into_iter()
+        let zones = platters
+            .tracks()
             .map(|track_bytes| {
                 let zone = Zone { first_byte, track_bytes };
                 first_byte += track_bytes * heads * cylinders_per_zone;
@@ -115,7 +105,7 @@ impl Layout {
             head_switch_ns: spec.head_switch_ns,
             cylinder_switch_ns: spec.cylinder_switch_ns,
             write_settle_ns: spec.write_settle_ns,
-            cylinder_skew: switches_ns * rpm % REVOLUTION,
+            cylinder_skew: platters.switches_ns() * rpm % REVOLUTION,
             curve: SeekCurve::new(spec, cylinders_per_zone * u64::from(spec.zones)),
             cache_bytes: spec.cache_bytes(),
         }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `spec` | parameters of a disk ([`DiskSpec`]) |
 //! | `drive` | the state machine that connects all parts, with `heads` and `shingled` |
+//! | `platters` | sizes of tracks, number of cylinders |
 //! | `layout`, `seek` | the place of each byte, and the seek time to it |
 //! | `buffer` | the write buffer |
 //! | `segments` | the read-ahead segments |
@@ -34,6 +35,7 @@ mod journal;
 mod layout;
 mod media_cache;
 mod nand_cache;
+mod platters;
 mod seek;
 mod segments;
 mod spec;
@@ -44,5 +46,6 @@ mod tests;
 
 pub use drive::{Disk, PowerCut};
 pub use journal::{Step, WriteRange};
+pub(crate) use platters::{Excess, Platters};
 pub use spec::{DiskSpec, Scheduler, Shingled};
 pub use usage::{Phases, Usage};

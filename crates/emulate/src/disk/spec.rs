@@ -1,5 +1,7 @@
 //! Parameters of a disk and their allowed values. Most are in data sheets.
 
+use super::platters::{Excess, Platters};
+
 /// The order in which the heads serve waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
@@ -83,7 +85,7 @@ pub struct DiskSpec {
     /// Bytes to read ahead beyond the last request of a sequential stream, and capacity of a segment;
     /// 0: no read-ahead and no cached reads.
     pub read_ahead_bytes: u64,
-    /// Number of read-ahead segments, 1 to 1 024: the maximum number of concurrent sequential streams.
+    /// Number of read-ahead segments, 1 to 1 024: the maximum number of sequential streams whose data is kept.
     pub read_segments: u32,
     /// NAND size of a hybrid disk in bytes, at most 1 TiB; 0: none. Caches 4 KiB blocks that were read
     /// from the medium at least twice. Its content survives a power cut.
@@ -148,12 +150,32 @@ impl DiskSpec {
         within("read_segments", u64::from(self.read_segments), 1, 1_024)?;
         within("flash_bytes", self.flash_bytes, 0, 1 << 40)?;
         within("flash_read_ns", self.flash_read_ns, 0, SECOND_NS)?;
-        self.shingled.map_or(Ok(()), Shingled::check)
+        self.shingled.map_or(Ok(()), Shingled::check)?;
+        self.check_platters()
     }
 
-    /// Returns the size of the platters in bytes: the capacity, and the media cache of a shingled disk.
-    pub(super) fn platter_bytes(&self) -> u64 {
-        self.capacity_bytes + self.cache_bytes()
+    /// Returns the properties that determine tracks and cylinders.
+    pub(super) fn platters(&self) -> Platters {
+        Platters {
+            bytes: self.capacity_bytes + self.cache_bytes(),
+            rpm: u64::from(self.rpm),
+            heads: u64::from(self.heads),
+            zones: u64::from(self.zones),
+            outer_bytes_per_s: self.outer_bytes_per_s,
+            inner_bytes_per_s: self.inner_bytes_per_s,
+            head_switch_ns: self.head_switch_ns,
+            cylinder_switch_ns: self.cylinder_switch_ns,
+        }
+    }
+
+    fn check_platters(&self) -> Result<(), Wrong> {
+        self.platters().check().map_err(|excess| {
+            let field = match excess {
+                Excess::TrackBytes(_) => "outer_bytes_per_s",
+                Excess::Cylinders(_) => "capacity_bytes",
+            };
+            (field, excess.message())
+        })
     }
 
     /// Returns the size of the media cache in bytes; 0 without shingled tracks.

@@ -429,6 +429,11 @@ pub(crate) fn shape(spec: &spec::Flash, represent: u32) -> Shape {
     }
 }
 
+/// Returns the size of a superblock of a device, a row of one block on every plane, bytes.
+pub fn superblock_bytes(spec: &spec::Flash) -> u64 {
+    u64::from(shape(spec, 1).pages_per_block) * UNIT_BYTES
+}
+
 /// Returns the placement of a device's logical pages: one handle for each namespace of the specification.
 fn placement(spec: &spec::Flash) -> ftl::Placement {
     let Some(of) = &spec.placement else { return ftl::Placement::default() };

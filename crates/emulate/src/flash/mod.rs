@@ -37,6 +37,7 @@ use crate::server::{PerByte, Server};
 use crate::spec;
 use collect::GarbageCollection;
 use commits::Commits;
+pub use construct::superblock_bytes;
 pub(crate) use construct::{Place, Population, shape};
 pub(crate) use fork::LANES_MAX;
 use iodyno_units::IoError;

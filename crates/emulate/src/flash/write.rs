@@ -151,23 +151,26 @@ impl FlashDevice {
         }
     }
 
-    /// Stalls the whole device each time the host has written the configured number of bytes, to emulate the
-    /// controller's housekeeping.
+    /// Stalls the controller each time the host has written the configured number of bytes, to emulate housekeeping.
+    /// The link and the NAND continue. On a memory channel the driver thread's core stalls instead.
     fn housekeep(&mut self, core: &mut Core, len: u64) {
         let Some(stall) = self.stall else { return };
         if self.stall_left > len {
             self.stall_left -= len;
             return;
         }
-        self.stall_left = stall.every_bytes;
-        self.counts.stalls += 1;
+        let beyond = len - self.stall_left;
+        let stalls = 1 + beyond / stall.every_bytes;
+        self.stall_left = stall.every_bytes - beyond % stall.every_bytes;
+        self.counts.stalls += stalls;
+        let cost = ticks(stall.for_ns * stalls);
         match &mut self.front {
             HostInterface::Link { processor, .. } => {
-                processor.take(core.now, ticks(stall.for_ns));
+                processor.take(core.now, cost);
             }
             HostInterface::Channel { thread, .. } => {
                 let on = core.threads[*thread].core;
-                core.cores[on].take(core.now, ticks(stall.for_ns));
+                core.cores[on].take(core.now, cost);
             }
         }
     }

@@ -408,15 +408,34 @@ impl System {
         self.devices_of(volume).all(|placed| has_parity(&placed.device.kind))
     }
 
-    /// Returns the preconditioning of each component, which is that of its volume.
+    /// Returns the preconditioning of each component: that of its volume. The members of a JBOD have the states of their
+    /// parts of it.
     pub(crate) fn states(&self) -> Vec<Preconditioned> {
         let mut states = vec![Preconditioned { how: Written::Fresh, fill: 0.0 }; self.parts.len()];
-        for (number, volume) in (0..).zip(&self.volumes) {
-            for part in self.parts_of(number) {
-                states[part.index()] = volume.state;
-            }
+        for volume in &self.volumes {
+            self.give_state(volume.root, volume.state, &mut states);
         }
         states
+    }
+
+    fn give_state(&self, part: PartId, state: Preconditioned, states: &mut [Preconditioned]) {
+        states[part.index()] = state;
+        let parent = &self.parts[part.index()];
+        let all_bytes = self.part_capacity_bytes(part) as f64;
+        let mut start_bytes = 0.0;
+        for child in parent.children() {
+            let mut of_child = state;
+            if let Part::Array(array) = parent
+                && array.layout.level() == Level::Jbod
+                && array.members.contains(&child)
+            {
+                let len_bytes = self.part_capacity_bytes(child) as f64;
+                let start = start_bytes / all_bytes;
+                of_child = state.of_part(start..(start + len_bytes / all_bytes).min(1.0));
+                start_bytes += len_bytes;
+            }
+            self.give_state(child, of_child, states);
+        }
     }
 
     /// Checks that the volumes' roots exist, and that each component comes after its children.

@@ -322,22 +322,26 @@ impl<'a> Reading<'a> {
             (_, each) => each,
         };
         let size = match size {
-            Some(bytes) if self.begins_another_block() => {
+            Some(bytes) if self.begins_another_block() || matches!(walk, Walk::Skips(..)) => {
                 // The last block of all passes begins before the end.
                 let all = bytes.saturating_mul(loops);
                 let block = mix.one_size().unwrap_or(1).max(1);
-                let all = all.checked_next_multiple_of(block).unwrap_or(all);
+                let whole = |bytes: u64| bytes.checked_next_multiple_of(block).unwrap_or(bytes);
+                let pass = self
+                    .pass_of_zones(bytes, plan)
+                    .map_or(whole(bytes), |lap| lap.min(whole(bytes)));
                 if moved.is_none() {
+                    let all = whole(all).min(pass.saturating_mul(loops));
                     limits.bytes = Some(all.saturating_mul(threads).clamp(1, counted_bytes));
                     return;
                 }
-                Some(bytes)
+                Some(pass)
             }
             // The end of a walk with holes depends on the remainder too.
             size if matches!(walk, Walk::Holes(..)) => size,
             size => size.map(|bytes| whole_blocks(bytes, plan)),
         };
-        let (moved, size) = self.ends_with_holes(moved, size, plan);
+        let size = size.map(|size| self.ends_with_holes(size, plan));
         let moved_bytes = match (moved, size) {
             (Some(Extent::Bytes(bytes)), _) | (None, Some(bytes)) => Some(bytes),
             (Some(Extent::Percent(percent)), Some(bytes)) => {
@@ -346,7 +350,8 @@ impl<'a> Reading<'a> {
             (_, None) => None,
         };
         if let Some(bytes) = moved_bytes {
-            let all = bytes.saturating_mul(threads.saturating_mul(loops));
+            let pass = self.pass_at_most(size, plan);
+            let all = moved_in_passes(bytes, pass, loops).saturating_mul(threads);
             limits.bytes = Some(all.clamp(1, counted_bytes));
             return;
         }
@@ -360,17 +365,31 @@ impl<'a> Reading<'a> {
         limits.bytes = Some(counted_bytes).filter(|bytes| *bytes < u64::MAX);
     }
 
-    /// Adjusts `io_size` and the bytes of a pass if each block is followed by a hole. Such a job ends at the end
-    /// of its file.
-    fn ends_with_holes(
-        &mut self,
-        moved: Option<Extent>,
-        size: Option<u64>,
-        plan: &Plan,
-    ) -> (Option<Extent>, Option<u64>) {
-        let (Walk::Holes(block, hole), Some(size)) = (&plan.walk, size) else {
-            return (moved, size);
-        };
+    /// Most bytes that fio moves in one pass if `io_size` allows more; `size`: bytes of the walk. None if a pass has no
+    /// other end than `io_size`, or if its end is unknown.
+    fn pass_at_most(&self, size: Option<u64>, plan: &Plan) -> Option<u64> {
+        match plan.walk {
+            Walk::Random if self.draws_anew() => None,
+            Walk::Runs(_) | Walk::Zones(..) | Walk::Backward(_) => None,
+            Walk::Random | Walk::Holes(..) | Walk::Skips(..) => size,
+            // Each kind has its own cursor, and the first at the end of the file ends the pass.
+            Walk::Sequential => size.map(|size| (size as f64 / plan.mix.largest_share()) as u64),
+        }
+    }
+
+    /// Whether random addresses are independent draws in fio, so that the blocks of a file never run out.
+    fn draws_anew(&self) -> bool {
+        let is_lfsr = self.section.value("random_generator") == Some("lfsr");
+        let distribution = self.section.value("random_distribution");
+        self.flag("norandommap") && !is_lfsr
+            || distribution.is_some_and(|value| value != "random")
+            || self.section.value("percentage_random").is_some_and(|value| value != "100")
+    }
+
+    /// Bytes of a pass over `size` bytes, adjusted if each block is followed by a hole: such a pass ends at the end of
+    /// the file.
+    fn ends_with_holes(&mut self, size: u64, plan: &Plan) -> u64 {
+        let Walk::Holes(block, hole) = &plan.walk else { return size };
         let mut pass = self.pass_of_holes(size, *block, *hole);
         let whole = size.checked_next_multiple_of((*block).max(1)).unwrap_or(size);
         if plan.mix.0.len() > 1 && pass < whole {
@@ -383,12 +402,7 @@ impl<'a> Reading<'a> {
                 );
             }
         }
-        let moved = match moved {
-            // An `io_size` above `size` repeats the walk.
-            Some(Extent::Bytes(bytes)) if bytes <= size => Some(Extent::Bytes(bytes.min(pass))),
-            moved => moved,
-        };
-        (moved, Some(pass))
+        pass
     }
 
     /// Bytes that a walk with holes moves in a range of unknown size, as a fraction of that size. fio begins again at
@@ -436,6 +450,14 @@ impl<'a> Reading<'a> {
         let within = Percent::from_fraction(percent / 100.0);
         Some(Steady { figure, by_slope, within, window_ns, after_ns })
     }
+}
+
+/// Bytes that a clone moves in all. fio passes over its files `loops` times, and again until it has moved `bytes`
+/// (`io_size`, or `size`); one pass moves at most `pass`, and at most `bytes`.
+fn moved_in_passes(bytes: u64, pass: Option<u64>, loops: u64) -> u64 {
+    let most = bytes.saturating_mul(loops);
+    let pass = pass.map_or(bytes, |pass| pass.min(bytes)).max(1);
+    loops.max(bytes.div_ceil(pass)).saturating_mul(pass).min(most)
 }
 
 /// Bytes that one pass over `bytes` bytes transfers. fio ends with the last block that fits into each file.

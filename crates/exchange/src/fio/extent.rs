@@ -181,7 +181,10 @@ impl<'a> Reading<'a> {
     pub(super) fn begins_another_block(&self) -> bool {
         self.is_longer_than_size()
             && self.section.value("filename").is_none_or(|name| !name.contains(':'))
-            && matches!(self.section.value("rw"), None | Some("read" | "write"))
+            && matches!(
+                self.section.value("rw"),
+                None | Some("read" | "write" | "trim" | "rw" | "readwrite")
+            )
             && !["bssplit", "bsrange", "ba", "filesize"].iter().any(|name| self.opt(name).is_some())
             && self.section.value("bs").is_none_or(|bs| !bs.contains(','))
     }
@@ -214,17 +217,10 @@ impl<'a> Reading<'a> {
         is_alone: bool,
         workload: &mut Draft,
     ) {
-        let is_alone_in_file = matches!(part, Part::Whole) && plan.region.threads == 1;
         let size = match plan.walk {
-            // Zones follow each other to the end of the file, however little `size` lets the job transfer.
-            Walk::Skips(..) if is_alone_in_file && self.is_longer_than_size() => None,
+            Walk::Skips(..) => self.extent_of_zones(plan, part),
             _ => self.with_last_hole(plan.region.size, &plan.walk),
         };
-        if let (Walk::Skips(..), Some(Extent::Bytes(_)), Some(opt)) =
-            (&plan.walk, size, self.opt("zonesize"))
-        {
-            self.note(opt, "after `size` bytes the zones begin again from the start; fio's continue to the end of the file, if it is longer");
-        }
         let clones = self.parts_of_clones(plan, is_alone);
         self.trap_of_size(&plan.region, &clones);
         let active = match part {

@@ -55,15 +55,11 @@ impl Reading<'_> {
             let walk = self.open_zones(&mix, is_random, run.is_none(), opt)?;
             return Some((mix, walk));
         }
-        if let (Some(("strided", _)), Some(opt), true) =
-            (self.text("zonemode"), self.opt("zonesize"), is_random)
-        {
-            let words = "random I/O within zones is not supported";
-            self.refuse(opt, words, "remove the line, or use rw=read or rw=write");
-        }
+        let has_hole = run.is_some_and(|run| run.trim_start_matches('-') != "0");
+        self.check_strided(&mix, is_random, has_hole);
         let walk = match (is_random, run, opt) {
             (true, None, _) => Walk::Random,
-            (false, None, _) => self.zones(&mix)?,
+            (false, None | Some("0"), _) => self.zones(&mix)?,
             (true, Some(run), Some(opt)) => match run.parse::<u64>() {
                 Ok(0 | 1) => Walk::Random,
                 Ok(run) => Walk::Runs(run),
@@ -137,7 +133,7 @@ impl Reading<'_> {
     }
 
     /// The single block size of all issued kinds. Refuses several sizes, and a size of 0.
-    fn one_size(&mut self, mix: &Mix, opt: &Opt) -> Option<u64> {
+    pub(super) fn one_size(&mut self, mix: &Mix, opt: &Opt) -> Option<u64> {
         if mix.sizes().next() == Some(0) {
             self.refuse(opt, "addresses at a fixed distance need a block size above 0", "");
             return None;
@@ -222,25 +218,6 @@ impl Reading<'_> {
             start: last - first + stride - align,
             lap: Some((first, size - first - align)),
         })
-    }
-
-    /// Order of addresses for sequential I/O, with the zones of `zonemode=strided`.
-    fn zones(&mut self, mix: &Mix) -> Option<Walk> {
-        let Some(opt) = self.opt("zonesize") else { return Some(Walk::Sequential) };
-        let is_strided = self.section.value("zonemode") == Some("strided");
-        let size = self.count("zonesize").filter(|size| *size > 0 && is_strided);
-        let Some(size) = size else { return Some(Walk::Sequential) };
-        let block = self.one_size(mix, opt)?;
-        let range = self.count("zonerange").filter(|range| *range > 0).unwrap_or(size);
-        let skip = self.count("zoneskip").unwrap_or(0).saturating_add(range.saturating_sub(size));
-        if size % block != 0 || range < size {
-            let words =
-                "`zonesize` must be a whole number of blocks, and `zonerange` at least `zonesize`";
-            let help = "make zonesize a multiple of bs, and zonerange at least zonesize";
-            self.refuse(opt, words, help);
-            return None;
-        }
-        Some(if skip == 0 { Walk::Sequential } else { Walk::Skips(size / block, skip) })
     }
 
     /// Percentage of reads. Of the options `rwmixread` and `rwmixwrite`, the later one counts.

@@ -64,7 +64,7 @@ impl Reading<'_, '_> {
         let (workers, depth) = if is_one { (1, threads) } else { (threads, 1) };
         workload.threads(workers);
         workload.depth(depth);
-        workload.blocks(sizes);
+        workload.blocks(sizes.clone());
         if let Some(value) = value_of(one, "align") {
             workload.align(Some(self.whole(&value)?));
         }
@@ -82,7 +82,8 @@ impl Reading<'_, '_> {
             workload.arrivals(ArrivalKind::Open { rate_iops, process });
         }
         workload.content(content);
-        workload.limits(self.end(case, one, active_bytes, walk));
+        let pass_bytes = active_bytes.map(|bytes| bytes_of_pass(bytes, &sizes));
+        workload.limits(self.end(case, one, pass_bytes, walk));
         let engine = (!is_one).then_some("psync");
         let made = Made { name, workload, engine, direct, filename: lun };
         let options = self.options(case, one);
@@ -125,15 +126,15 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// Limits of the workload. With [`Walk::ToEnd`], the workload also ends after `active_bytes`.
+    /// Limits of the workload. With [`Walk::ToEnd`], the workload also ends after `pass_bytes`, ramp included.
     fn end(
         &mut self,
         case: &Case<'_>,
         storage: &Definition,
-        active_bytes: Option<u64>,
+        pass_bytes: Option<u64>,
         walk: Walk,
     ) -> iodyno_workload::Limits {
-        let to_end = active_bytes.filter(|_| walk == Walk::ToEnd);
+        let to_end = pass_bytes.filter(|_| walk == Walk::ToEnd);
         if walk == Walk::ToEnd && to_end.is_none() {
             let words =
                 format!("the size of `{}` is not known, but `seekpct=eof` needs it", storage.name);
@@ -141,9 +142,15 @@ impl Reading<'_, '_> {
             self.found.refuse(&storage.span, words, help);
         }
         let Limits { ramp_s, time_s, bytes } = case.limits;
+        let ramp_counts =
+            ramp_s > 0 && to_end.is_some_and(|end| bytes.is_none_or(|max| end <= max));
+        if ramp_counts {
+            self.found.note(&self.run.span, "the warm-up's I/O counts towards the end of the storage; if the warm-up alone reaches it, it begins again, and a whole pass is measured");
+        }
         iodyno_workload::Limits {
             ramp_ns: ramp_s.saturating_mul(SECOND_NS),
             time_ns: Some(time_s.saturating_mul(SECOND_NS)),
+            ramp_counts,
             bytes: [bytes, to_end].into_iter().flatten().min(),
             ..iodyno_workload::Limits::UNLIMITED
         }
@@ -363,4 +370,13 @@ impl Reading<'_, '_> {
             self.found.trap(&run.span, words);
         }
     }
+}
+
+/// Bytes of one sequential pass over `bytes` bytes: each operation, whatever its size, takes the place of a block of the
+/// largest size.
+fn bytes_of_pass(bytes: u64, sizes: &[Block]) -> u64 {
+    let largest = sizes.iter().map(|block| u64::from(block.bytes)).max().unwrap_or(1).max(1);
+    let shares: f64 = sizes.iter().map(|block| block.share).sum();
+    let sum: f64 = sizes.iter().map(|block| f64::from(block.bytes) * block.share).sum();
+    ((bytes / largest) as f64 * (sum / shares)).round().max(1.0) as u64
 }

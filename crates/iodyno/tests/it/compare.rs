@@ -202,7 +202,7 @@ fn a_close_threshold_is_said() {
     assert!(text.contains("crosses the limit"), "{text}");
     run(&close, "--strict")
         .exits(6)
-        .says(&["--strict: the 95 % interval of a figure crosses the limit"]);
+        .says(&["--strict: the 95 % interval of a figure crosses its threshold"]);
     let shown = place.iodyno("show last --json").succeeds().json();
     assert_valid(RUN_SCHEMA, &shown);
     let outcome = &shown["thresholds"][0];

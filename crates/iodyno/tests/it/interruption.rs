@@ -222,3 +222,15 @@ fn waiting_bytes(pipe: &ChildStdout) -> libc::c_int {
     assert_eq!(unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) }, 0);
     bytes
 }
+
+/// A list of jobs that is stopped names those that never began.
+#[test]
+fn jobs_that_never_began_are_named() {
+    let place = Place::new();
+    let jobs = "[global]\nioengine=psync\nsize=1m\nrw=randread\ntime_based\n[a]\nruntime=1\n[b]\nstonewall\nruntime=1h\n[c]\nstonewall\nruntime=1\n";
+    place.write("three.fio", jobs);
+    let mut running = place.start("run three.fio --on ram:1MiB");
+    place.wait_for_cells(&mut running, 2);
+    running.signal(libc::SIGINT);
+    assert!(running.finish().exits(130).stderr.contains("note: not begun: `c`\n"));
+}

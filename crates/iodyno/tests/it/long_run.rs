@@ -118,3 +118,95 @@ fn flash_starts_in_the_state_of_its_writes() {
     assert!(of("random-write --hot 90/10").1, "skewed writes warn");
     assert!(!of("random-read --hot 90/10").1, "skewed reads need no other state of flash");
 }
+
+/// A drive of 500 MB with superblocks of 8 MiB and a spare of a fifth, which random writes bring to its steady state in
+/// seconds. Only programs take time.
+fn small_drive() -> String {
+    let device = include_str!("../../../../catalog/devices/nvme-tlc-3840g.toml");
+    let mut text = String::new();
+    let mut table = "";
+    for line in device.lines() {
+        table = if line.starts_with('[') { line } else { table };
+        let key = line.split(' ').next().unwrap_or_default();
+        let value = match (table, key) {
+            ("", "capacity") => "\"500000KiB\"",
+            ("[link]", "read" | "write") => "\"10 GB/s\"",
+            ("[controller]", "read_command" | "write_command") => "\"100ns\"",
+            ("[controller]", "turn") => "\"0ns\"",
+            ("[nand]", "channels" | "dies_per_channel") => "4",
+            ("[nand]", "pages_per_block") => "16",
+            ("[nand]", "parity_stripe") => "0",
+            ("[nand]", "raw") => "\"640MiB\"",
+            ("[nand]", "read" | "erase") => "\"1us\"",
+            ("[nand]", "program_fast" | "program_slow") => "\"400us\"",
+            ("[buffer]", "size") => "\"4MiB\"",
+            ("[translation]", "reserved") => "\"0%\"",
+            _ => "",
+        };
+        if value.is_empty() {
+            writeln!(text, "{line}").unwrap();
+        } else {
+            writeln!(text, "{key} = {{ is = {value}, from = \"assumed: a test\" }}").unwrap();
+        }
+    }
+    text
+}
+
+/// Flash is in the state that all writes of a cell together reach, whatever their pattern: streams, strides, zones and
+/// long runs leave whole superblocks invalid, a log beside random writes does not, and trims leave more spare.
+#[test]
+fn flash_starts_in_the_state_of_all_writes_together() {
+    let place = Place::new();
+    place.write("small.toml", small_drive());
+    let iops = |words: &str, times: &str| {
+        let run = format!("run {words} --on model:./small.toml {times} --no-notebook");
+        let document = place.document(&run);
+        let of = |cell: &Value| {
+            let name = cell["workload"].as_str().unwrap().to_owned();
+            (name, number(&cell["total"]["ops_per_s"]))
+        };
+        let mut all: Vec<_> = cells(&document).iter().map(of).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    };
+    let sequential = |share: u32| {
+        format!(
+            "{{ pattern = \"sequential\", share = {share} }}, {{ pattern = \"uniform\", share = {} }}",
+            100 - share
+        )
+    };
+    let of_64k = |addresses: &str| {
+        format!("block = \"64KiB\"\n[mix]\nwrite = 1\n[all]\naddresses = {addresses}")
+    };
+    let mut failures = String::new();
+    let mut check = |words: &str| {
+        let short = iops(words, "--time 100ms --ramp 50ms");
+        let long = iops(words, "--time 500ms --ramp 5s");
+        for ((name, short), (_, long)) in short.iter().zip(&long) {
+            let line = format!("{words} {name}: {short:.0}/s, in the long run {long:.0}/s\n");
+            print!("{line}");
+            if (short / long - 1.0).abs() > 0.15 {
+                failures.push_str(&line);
+            }
+        }
+    };
+    for (name, text) in [
+        ("streams", of_64k("{ pattern = \"sequential\", streams = 8 }")),
+        ("stride", of_64k("{ pattern = \"strided\", stride = \"64KiB\" }")),
+        ("backward", of_64k("{ pattern = \"strided\", stride = \"64KiB\", backward = true }")),
+        ("zones", of_64k("{ pattern = \"zones\", zone = \"32MiB\", open = 1 }")),
+        ("runs", of_64k("{ pattern = \"sequential\", run = 512 }")),
+        ("log", format!("[mix]\nwrite = 1\n[all]\naddresses = [{}]", sequential(50))),
+        ("mostly", format!("[mix]\nwrite = 1\n[all]\naddresses = [{}]", sequential(95))),
+        ("trims", "[mix]\nwrite = 1\ntrim = 1\n".to_owned()),
+        ("zeroes", "[mix]\nwrite = 7\nwrite_zeroes = 3\n".to_owned()),
+    ] {
+        place.write(&format!("{name}.toml"), format!("schema = 1\ndepth = 32\n{text}"));
+        check(&format!("./{name}.toml"));
+    }
+    for (one, other) in [("random-read", "seq-write"), ("random-write", "seq-write")] {
+        check(&format!("{one} --with {other}"));
+        check(&format!("{other} --with {one}"));
+    }
+    assert!(failures.is_empty(), "\n{failures}");
+}

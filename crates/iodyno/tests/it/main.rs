@@ -79,6 +79,7 @@ mod serve_replay;
 mod serve_stamps;
 mod shards;
 mod size;
+mod size_like;
 mod streams;
 mod study;
 mod traces;

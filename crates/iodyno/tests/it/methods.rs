@@ -516,6 +516,9 @@ fn the_highest_rate_under_a_latency() {
     ] {
         place.iodyno(&format!("{refused} --on null:")).exits(2);
     }
+    place
+        .iodyno("run random-write --find-rate read.p99<1ms --on null:")
+        .fails(2, &["latency of reads", "never issues"]);
 }
 
 const TWO_POINTS: &str = r#"

@@ -46,6 +46,29 @@ fn a_report_that_can_t_be_written_ends_the_run_before_it_begins() {
     assert_eq!(fs::read(image).unwrap(), b"\x7fELF\0 precious");
 }
 
+/// Each output has a file of its own, and the notebook is not a target: refused before anything is written.
+#[test]
+fn no_file_is_written_for_two_purposes() {
+    let place = Place::new();
+    let on = format!("run random-write {SHORT} --on");
+    for (words, code, said) in [
+        ("ram:1MiB --record-trace x --report=x", 2, "--record-trace and --report"),
+        ("ram:1MiB --record-trace x --report=./x", 2, "--record-trace and --report"),
+        ("ram:1MiB --notebook x --report=x", 2, "--report and the notebook"),
+        ("ram:1MiB --notebook x --record-trace x", 2, "--record-trace and the notebook"),
+        ("x?size=1MiB --notebook ./x", 2, "the notebook in which this run is stored"),
+    ] {
+        place.iodyno(&format!("{on} {words}")).fails(code, &[said]);
+        assert!(place.names().is_empty(), "{words}: {:?}", place.names());
+    }
+    place.iodyno(&format!("{on} ram:1MiB --notebook nb")).succeeds();
+    std::fs::hard_link(place.path("nb"), place.path("link")).unwrap();
+    let before = fs::read(place.path("nb")).unwrap();
+    let words = format!("{on} link --destroy link --notebook nb");
+    place.iodyno(&words).fails(2, &["the notebook in which this run is stored"]);
+    assert_eq!(fs::read(place.path("nb")).unwrap(), before);
+}
+
 /// A notebook named by the flag or the variable is refused if it is a pipe or a device, by all commands that read or
 /// write it.
 #[test]

@@ -15,6 +15,8 @@ const FULL_SHARE: f64 = 0.95;
 const TURNS_MIN: f64 = 8.0;
 /// Burst credits count as used up if those that remain would be spent within this fraction of the window.
 const USED_UP_SHARE: f64 = 0.01;
+/// Extrapolated times beyond a year, in ns, are not stated exactly.
+const YEAR_NS: f64 = 365.0 * 86_400e9;
 
 pub(super) fn transient(cell: &Cell, say: &mut Say) {
     let unsteady = cell
@@ -82,8 +84,14 @@ fn swings(level: &StoreLevel, window_ns: u64) -> String {
     )
 }
 
+/// Formats an extrapolated time, which may exceed 64 bits.
+fn time(ns: f64) -> String {
+    if ns > YEAR_NS { "over a year".to_owned() } else { human::duration_ns(ns as u64) }
+}
+
+/// Formats an extrapolated time, rounded up to whole seconds.
 fn whole_seconds(ns: f64) -> String {
-    human::duration_ns((ns as u64).next_multiple_of(1_000_000_000))
+    time((ns / 1e9).ceil() * 1e9)
 }
 
 /// Net change of the fill over the window, as a fraction of the bytes that entered the buffer or cache.
@@ -121,10 +129,10 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
     }
     if level.store.contains(CREDITS) {
         return format!(
-            "the {} were being used up: at this rate the rest ({} of the maximum) lasts for {} more. The figures show the burst, not the long-run rate: use a --ramp that is {} longer",
+            "the {} were being used up: at this rate the rest ({} of the maximum) lasts for {} more. The figures show the burst, not the long-run rate: use a --ramp that is {} longer, or start with fewer credits",
             level.store,
             share(level.end_bytes),
-            human::duration_ns(left_ns as u64),
+            time(left_ns),
             longer_ramp(left_ns, window_ns),
         );
     }
@@ -134,7 +142,7 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
         share(level.start_bytes),
         share(level.end_bytes),
         human::size(level.capacity_bytes),
-        human::duration_ns(left_ns as u64),
+        time(left_ns),
         longer_ramp(left_ns, window_ns),
     )
 }

@@ -6,10 +6,11 @@ use crate::axis::{Axis, AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::grid::Grid;
 use crate::next_step::Method;
-use crate::rate_search::RateSearch;
+use crate::rate_search::{LatencyLimit, RateSearch};
 use crate::stage::{Act, Cells, Fill, Stage};
 use crate::sweep::Sweep;
 use iodyno_catalog::FileError;
+use iodyno_measure::metric::Metric;
 use iodyno_units::Precondition;
 use iodyno_workload::{ArrivalKind, Percent, Spec};
 
@@ -70,6 +71,16 @@ pub(super) fn method(sweep: &Sweep, source: MethodSource) -> Result<Method, File
                 "the rate can't be given, because the search sets it",
             )
             .with_help("leave the rate out, and use a workload without `arrivals`"));
+        }
+        Some(LatencyLimit { metric: Metric { kind: Some(kind), .. }, .. })
+            if !grid.base[0].1.issues(kind) =>
+        {
+            let words = format!(
+                "the latency of {}s can't be searched for, because the workload never issues one",
+                kind.name()
+            );
+            return Err(FileError::new(0..0, words)
+                .with_help("name a kind of operation that the workload issues, or none"));
         }
         Some(limit) => Act::RateSearch(RateSearch { grid, limit }),
         None => Act::Cells(Cells {

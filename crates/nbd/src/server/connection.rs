@@ -25,7 +25,7 @@ use std::time::Instant;
 use transmission::Watched;
 
 /// Size of the input buffer, bytes. It has space for two batches of 32 writes of 4 KiB: one that the server
-/// processes, and one that arrives meanwhile.
+/// processes, and the next one.
 const INPUT_BYTES: usize = 256 << 10;
 /// Maximum number of bytes to receive into the input buffer after a payload that was received directly. Bytes of
 /// another payload that arrive there must be copied.

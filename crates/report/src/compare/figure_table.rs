@@ -114,8 +114,10 @@ pub(crate) fn verdict(row: &Row) -> (&'static str, Tone) {
 /// Addition to an inconclusive verdict, in brackets: the runs needed, or the shift that the present runs
 /// could detect. Empty for other verdicts.
 fn lacks(row: &Row, compared: &Compared<'_>) -> String {
+    if let Some(needed) = row.runs_needed {
+        return format!(" ({needed} a side needed)");
+    }
     match row.comparison.difference {
-        Difference::TooFewRuns { runs_needed, .. } => format!(" ({runs_needed} a side needed)"),
         // Significant alone, but not after the correction for the number of figures.
         Difference::Inconclusive { .. } if row.comparison.test.p <= compared.criteria.alpha => {
             " (more runs needed)".to_owned()

@@ -66,14 +66,15 @@ fn coordinates(key: &CellKey) -> Value {
 
 fn row(row: &Row) -> Value {
     let of = &row.comparison;
-    let (verdict, detectable, needed) = match of.difference {
-        Difference::Faster => ("faster", None, None),
-        Difference::Slower => ("slower", None, None),
-        Difference::Same => ("same", None, None),
+    let (verdict, detectable) = match of.difference {
+        Difference::Faster => ("faster", None),
+        Difference::Slower => ("slower", None),
+        Difference::Same => ("same", None),
+        // A number of values that can't show any difference detects none, however large.
         Difference::Inconclusive { detectable_share } => {
-            ("inconclusive", Some(detectable_share), None)
+            ("inconclusive", row.runs_needed.is_none().then_some(detectable_share))
         }
-        Difference::TooFewRuns { runs_needed, .. } => ("inconclusive", None, Some(runs_needed)),
+        Difference::TooFewRuns { .. } => ("inconclusive", None),
     };
     json!({
         "cell": row.a_key.name,
@@ -102,7 +103,7 @@ fn row(row: &Row) -> Value {
         "p_adjusted": of.p_adjusted,
         "verdict": verdict,
         "detectable_share": detectable,
-        "runs_needed": needed,
+        "runs_needed": row.runs_needed,
     })
 }
 

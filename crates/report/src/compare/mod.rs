@@ -87,6 +87,8 @@ pub struct Row {
     pub b: Vec<f64>,
     /// Result of the statistical comparison: shift, confidence interval, p-value and verdict.
     pub comparison: Comparison,
+    /// Values per side with which the metric could show a difference. None if the present number suffices.
+    pub runs_needed: Option<u32>,
 }
 
 /// A cell (measurement) or a metric that was not compared.
@@ -234,8 +236,9 @@ pub fn compare<'a>(a: Side<'a>, b: Side<'a>, options: &Options) -> Result<Compar
     let criteria = Criteria { threshold_share: options.threshold_share, ..Criteria::default() };
     let cells: Vec<Pair> = drafts.iter().map(values::Draft::pair).collect();
     let compared = compare::compare(&cells, &criteria).map_err(|e| e.to_string())?;
-    let rows: Vec<Row> =
+    let mut rows: Vec<Row> =
         drafts.into_iter().zip(compared).map(|(draft, compared)| draft.row(compared)).collect();
+    mark_hidden(&mut rows, &criteria);
     let conditions = conditions::conditions(&[a.runs, b.runs], &pairs);
     failed_methods(&[a.runs, b.runs], &mut remarks);
     few_runs(&[a, b], &rows, &criteria, &mut remarks);
@@ -277,17 +280,21 @@ fn remark(code: &str, level: Level, text: String) -> Verdict {
     Verdict { code: code.to_owned(), level, text }
 }
 
-/// Finds an inconclusive row that no values could make conclusive; `None` if there is none. With the row's number of
-/// runs, even the smallest possible p-value exceeds the significance level after correction for the number of metrics.
-fn hidden<'r>(rows: &'r [Row], criteria: &Criteria) -> Option<&'r Row> {
-    let judged = |row: &Row| row.comparison.p_adjusted.map(|_| row.comparison.test.p);
-    let is_hidden = |(i, row): &(usize, &Row)| {
-        let mut p: Vec<Option<f64>> = rows.iter().map(judged).collect();
-        p[*i] = Some(rank::smallest_p(row.a.len(), row.b.len()));
-        matches!(row.comparison.difference, Difference::Inconclusive { .. })
-            && discovery::adjusted(&p)[*i].is_some_and(|p| p > criteria.alpha)
-    };
-    rows.iter().enumerate().find(is_hidden).map(|(_, row)| row)
+/// Sets `runs_needed` of inconclusive rows that no values could make conclusive: with their number of runs, even the
+/// smallest possible p-value exceeds the significance level after correction for the number of metrics.
+fn mark_hidden(rows: &mut [Row], criteria: &Criteria) {
+    let judged: Vec<Option<f64>> =
+        rows.iter().map(|row| row.comparison.p_adjusted.map(|_| row.comparison.test.p)).collect();
+    let needed = compare::runs_for(judged.iter().flatten().count(), criteria.alpha);
+    for (i, row) in rows.iter_mut().enumerate() {
+        let mut p = judged.clone();
+        p[i] = Some(rank::smallest_p(row.a.len(), row.b.len()));
+        if matches!(row.comparison.difference, Difference::Inconclusive { .. })
+            && discovery::adjusted(&p)[i].is_some_and(|p| p > criteria.alpha)
+        {
+            row.runs_needed = Some(needed);
+        }
+    }
 }
 
 /// Name of the row's cell and metric: `random-read p99`.
@@ -333,9 +340,8 @@ fn few_runs(sides: &[Side; 2], rows: &[Row], criteria: &Criteria, remarks: &mut 
                 "{count}{of} can't show a difference, however large (p is at least {p}): make at least {needed} of each{several}, alternating A and B (`iodyno run … --name before`, then `--name after`), and run `iodyno compare before after`; or make one run of each with --repeat {needed}, although repeats vary less than runs"
             ),
         ));
-    } else if let Some(row) = hidden(rows, criteria) {
+    } else if let Some((row, needed)) = rows.iter().find_map(|row| Some((row, row.runs_needed?))) {
         let judged = rows.iter().filter(|row| row.comparison.p_adjusted.is_some()).count();
-        let needed = compare::runs_for(judged, criteria.alpha);
         remarks.push(remark(
             "FEW_RUNS",
             Level::Warning,

@@ -5,7 +5,7 @@
 use super::pairing::{Entry, omission};
 use super::{Covers, Omission, Row, remark};
 use iodyno_measure::metric::Counted;
-use iodyno_measure::statistics::compare::{Comparison, Pair};
+use iodyno_measure::statistics::compare::{Comparison, Difference, Pair};
 use iodyno_measure::{Cell, CellKey, Level, Metric, Verdict};
 
 /// A row of the comparison before the statistical test.
@@ -36,7 +36,12 @@ impl Draft {
     /// Combines the draft with the result of its statistical test.
     pub(super) fn row(self, comparison: Comparison) -> Row {
         let ([a_key, b_key], [a, b]) = (self.keys, self.values);
-        Row { a_key, b_key, metric: self.metric, covers: self.covers, a, b, comparison }
+        let runs_needed = match comparison.difference {
+            Difference::TooFewRuns { runs_needed, .. } => Some(runs_needed),
+            _ => None,
+        };
+        let (metric, covers) = (self.metric, self.covers);
+        Row { a_key, b_key, metric, covers, a, b, comparison, runs_needed }
     }
 }
 

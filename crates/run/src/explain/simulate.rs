@@ -151,7 +151,7 @@ pub fn simulate(
     let mut plan = emulated.experiment(name, spec, length, &options)?.warmed_up();
     target.clone_into(&mut plan.cell.workload);
     let modelled = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved)?;
-    let mut states = emulated.states(&plan.cell.spec);
+    let mut states = emulated.states(&plan.cell);
     states.dedup();
     if has_bursts && plan.cell.spec.changes_content() {
         states.push("garbage collected steadily, not in bursts".to_owned());

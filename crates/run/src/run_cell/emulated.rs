@@ -67,9 +67,9 @@ fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cel
     let open_targets = &mut on.open_targets[task.targets.clone()];
     let loads = loads(plan);
     for (index, done) in cells.iter_mut().enumerate() {
-        let Load { target, cell } = loads[index];
+        let Load { target, .. } = loads[index];
         let volume = task.targets.start + target;
-        let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &cell.spec);
+        let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &task.cell);
         done.evidence.skew_missing =
             task.place.is_none() && on.run.emulated.as_ref().is_some_and(is_skew_missing);
         done.facts.insert("state".to_owned(), states[volume].clone());

@@ -4,7 +4,7 @@ use super::{CloudSizing, Found, Instance, Offer, Unfit, Volumes};
 use crate::json::limits;
 use crate::simulate::Measured;
 use crate::terminal::{EMULATED, LABEL};
-use crate::words::rate;
+use crate::words::{rate, work_in_words};
 use iodyno_emulate::spec::{Counted, Limit, LimitOf};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{Cell, Column, Quantity, Table};
@@ -69,10 +69,11 @@ fn volumes(answer: &CloudSizing) -> Table {
     for (number, Found { offer, measured }) in answer.found.iter().enumerate() {
         let (volumes, busy) = (&offer.volumes, offer.utilisation(&answer.load));
         let p99_ns = measured.as_ref().and_then(|measured| measured.p99_ns);
+        let shared = if volumes.is_pooled && volumes.count > 1 { ", shared by all" } else { "" };
         table.push([
             Cell::words((number + 1).to_string()),
             Cell::words(format!("{}{}", in_words(volumes), on(offer, true))),
-            Cell::words(limits_in_words(&volumes.limits)),
+            Cell::words(format!("{}{shared}", limits_in_words(&volumes.limits))),
             Cell::number(format!("{:.2}", offer.price()), offer.price()),
             Cell::of(Quantity::Share, Some(busy)),
             Cell::of(Quantity::LatencyNs, p99_ns),
@@ -123,7 +124,7 @@ fn instance_in_words(answer: &CloudSizing, of: &Offer) -> String {
         price if price > 0.0 => format!(", {price:.2} {} a month", answer.currency),
         _ => String::new(),
     };
-    let busy = percent(answer.load.utilisation(limits, 1, false));
+    let busy = percent(of.instance_utilisation(&answer.load));
     format!("{system}: {} ({busy} busy){price}", limits_in_words(limits))
 }
 
@@ -142,6 +143,9 @@ fn limit_in_words(limit: &Limit) -> String {
         Counted::Bytes => format!("{}{of}", human::throughput(limit.rate as f64)),
     }
 }
+
+/// Maximum of `--volumes`.
+const STRIPED_MAX: u64 = 64;
 
 fn duration(s: f64) -> String {
     human::duration_ns((s * 1e9).min(1e19) as u64)
@@ -170,6 +174,19 @@ fn burst_in_words(answer: &CloudSizing, of: &Offer) -> String {
 
 /// States that no volumes meet the demand, and what to change.
 fn no_volumes_in_words(answer: &CloudSizing) -> String {
+    let needed = |why: &Unfit| match why {
+        Unfit::Capacity(volumes) => Some(*volumes),
+        _ => None,
+    };
+    let mut priced = answer.unfit.iter().map(|(_, why)| why).filter(|why| **why != Unfit::Price);
+    if priced.all(|why| needed(why).is_some()) {
+        let fewest = answer.unfit.iter().filter_map(|(_, why)| needed(why)).min().unwrap_or(0);
+        let more = match fewest {
+            ..=STRIPED_MAX => format!("use --volumes {fewest}, or lower --capacity"),
+            _ => "lower --capacity".to_owned(),
+        };
+        return format!("No volumes of {} have the capacity: {more}.", answer.cloud);
+    }
     let is_instance = answer.unfit.iter().any(|(_, why)| *why == Unfit::Instance);
     let instance = if is_instance { "choose a larger instance, " } else { "" };
     format!(
@@ -201,12 +218,21 @@ fn unfit(text: &mut Lines, answer: &CloudSizing) {
         let all = answer.unfit.iter().filter(|(_, of)| *of == why);
         all.map(|(name, _)| name.as_str()).collect()
     };
+    let capacity = answer.unfit.iter().filter(|(_, why)| matches!(why, Unfit::Capacity(_)));
+    let too_small = capacity.map(|(name, _)| name.as_str()).collect();
     let words = [
         (of(Unfit::Latency), "even an idle volume misses the latency limit".to_owned()),
         (
             of(Unfit::Limits),
             format!(
                 "no priced configuration of up to {} meets the demand",
+                human::counted(answer.volumes_max.into(), "volume")
+            ),
+        ),
+        (
+            too_small,
+            format!(
+                "{} of the largest size are smaller than --capacity",
                 human::counted(answer.volumes_max.into(), "volume")
             ),
         ),
@@ -225,7 +251,7 @@ fn run_in_words(answer: &CloudSizing, of: &Offer) -> String {
     let flags =
         format!("--on {} --rate {:.0}/s", for_shell(&of.target(true)), answer.demand.rate_iops);
     match &answer.demand.like {
-        None => format!("iodyno run {} {flags} --time 10s", for_shell(&answer.demand.name)),
+        None => format!("iodyno run {} {flags} --time 10s", work_in_words(&answer.demand)),
         Some(run) => format!("the command of run {run}, with {flags}"),
     }
 }
@@ -260,7 +286,12 @@ pub fn document(answer: &CloudSizing) -> Value {
             }).collect::<Vec<_>>(),
             "unfit": answer.unfit.iter().map(|(class, why)| json!({
                 "class": class,
-                "why": match why { Unfit::Latency => "latency", Unfit::Limits => "limits", Unfit::Instance => "instance", Unfit::Price => "price" },
+                "why": match why {
+                    Unfit::Latency => "latency",
+                    Unfit::Limits | Unfit::Capacity(_) => "limits",
+                    Unfit::Instance => "instance",
+                    Unfit::Price => "price",
+                },
             })).collect::<Vec<_>>(),
             "cells": answer.cells,
         },
@@ -281,6 +312,10 @@ fn offer_json(answer: &CloudSizing, offer: &Offer) -> Value {
             "price_a_month": of.price,
         })
     });
+    // Of pooled volumes: an equal part of what they share.
+    let parts = if of.is_pooled { u64::from(of.count) } else { 1 };
+    let part = |limit: &Limit| Limit { rate: limit.rate / parts, ..limit.clone() };
+    let limits_of_each = of.limits.iter().map(|limit| limit_json(&part(limit)));
     json!({
         "class": of.class,
         "volumes": of.count,
@@ -291,7 +326,7 @@ fn offer_json(answer: &CloudSizing, offer: &Offer) -> Value {
         "on_demand": of.options.on_demand,
         "price_a_month": of.price,
         "on_demand_price_a_month": of.on_demand_price,
-        "limits_of_each": of.limits.iter().map(limit_json).collect::<Vec<_>>(),
+        "limits_of_each": limits_of_each.collect::<Vec<_>>(),
         "instance": instance,
         "busiest_limit_share": offer.utilisation(&answer.load),
     })

@@ -1,6 +1,6 @@
 //! Checks that the search finds the same price as an exhaustive trial of all sizes, rates and instances.
 
-use super::load::{Conditions, Load};
+use super::load::{Conditions, Load, Striped};
 use super::prices::{CloudPrices, VolumePrice};
 use super::search::{VOLUMES_MAX, cheapest};
 use super::{Instance, Offer, Unfit};
@@ -113,7 +113,7 @@ fn price_of_each(
     let (bytes, limits) = class.volume("", options).ok()?;
     let plain = VolumeOptions { on_demand: false, ..*options };
     let mut each = price.of(class, bytes, &plain)?;
-    if !of.hold(&limits, count) {
+    if !of.hold(&limits, Striped { volumes: count, is_shared: false }) {
         return None;
     }
     if options.on_demand {
@@ -133,7 +133,8 @@ fn least_instance_price(
 ) -> Option<f64> {
     let Some(all) = instances else { return Some(0.0) };
     let fits = |one: &&Instance| {
-        of.hold(&one.limits, 1) && one.volumes_max.is_none_or(|most| count <= most)
+        of.hold(&one.limits, Striped::shared(count))
+            && one.volumes_max.is_none_or(|most| count <= most)
     };
     all.iter().filter(fits).map(|one| one.price).min_by(f64::total_cmp)
 }
@@ -170,6 +171,9 @@ fn least_price(
             ..VolumeOptions::default()
         })
     };
+    if of.capacity_bytes > class.sizes_bytes[2] * u64::from(of.volumes_max) {
+        return Err(Unfit::Capacity(of.capacity_bytes.div_ceil(class.sizes_bytes[2])));
+    }
     let (mut best, mut is_sufficient) = (None::<f64>, false);
     for on_demand in [false, true] {
         for count in 1..=of.volumes_max {
@@ -198,7 +202,7 @@ fn the_search_is_exact() {
         let (device, most) = (&classes[at], [900, 60_000][at]);
         let iops = 1.0 + below(&mut random, most) as f64;
         let demand = Demand::new("t".to_owned(), specs[at].clone(), iops, 10_000_000);
-        let load = Load::of(&demand);
+        let load = Load::of(&demand, VOLUMES_MAX);
         let capacity_bytes = below(&mut random, 2 * device.class.as_ref().unwrap().sizes_bytes[2]);
         let instances = instances(&mut random, &load, iops);
         let at_burst_rates = below(&mut random, 4) == 0;

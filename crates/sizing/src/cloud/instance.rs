@@ -1,6 +1,6 @@
 //! Instances (virtual machines) whose limits all attached volumes share.
 
-use super::load::Conditions;
+use super::load::{Conditions, Striped};
 use super::prices::CloudPrices;
 use iodyno_emulate::spec::Limit;
 use iodyno_run::{Files, RunError, described_system};
@@ -26,7 +26,9 @@ impl Instance {
         volumes: u32,
     ) -> Option<&'a Self> {
         let can_attach = |instance: &Self| instance.volumes_max.is_none_or(|most| volumes <= most);
-        let meets = |instance: &&Self| of.hold(&instance.limits, 1) && can_attach(instance);
+        let meets = |instance: &&Self| {
+            of.hold(&instance.limits, Striped::shared(volumes)) && can_attach(instance)
+        };
         all.iter().filter(meets).min_by(|a, b| a.price.total_cmp(&b.price))
     }
 }

@@ -4,6 +4,7 @@
 //! | module | task |
 //! |---|---|
 //! | `load` | computes the load on rate limits |
+//! | `parts` | computes into which I/Os striping splits an operation |
 //! | `prices` | reads the prices of volumes |
 //! | `instance` | holds the limits that an instance sets on its volumes |
 //! | `search` | finds the cheapest volumes of a class |
@@ -14,6 +15,7 @@ mod answer;
 mod exact_tests;
 mod instance;
 mod load;
+mod parts;
 mod prices;
 mod search;
 
@@ -30,7 +32,7 @@ use iodyno_emulate::describe::DescribedDevice;
 use iodyno_emulate::spec::{Kind, Limit};
 use iodyno_run::{Files, RunError, described_device};
 use iodyno_units::{StartCredits, VolumeOptions};
-use load::Conditions;
+use load::{Conditions, Striped};
 use search::cheapest;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,10 +41,15 @@ use std::sync::atomic::AtomicBool;
 /// sustains the demand. Random arrivals need some headroom, or queues grow without limit. The first value keeps the
 /// utilisation safely below the 98 % at which the simulation counts as overloaded.
 const HEADROOM: (f64, f64) = (0.03, 0.03);
-/// Maximum headroom of the limits over the demand that is tried, as a fraction.
-const HEADROOM_MAX: f64 = 0.5;
+/// Headroom beyond which it grows by a factor: the limits that are tried next are higher by [`HEADROOM_FACTOR`]. Large
+/// operations on few volumes need much, because they wait for each other.
+const HEADROOM_STEPS_MAX: f64 = 0.5;
+const HEADROOM_FACTOR: f64 = 1.1;
+/// Maximum headroom that is tried: faster volumes would not help either.
+const HEADROOM_MAX: f64 = 1000.0;
 
 /// A class of volumes: its description in the catalog, and its prices.
+#[derive(Clone)]
 struct Class<'a> {
     device: DescribedDevice,
     price: &'a VolumePrice,
@@ -54,6 +61,28 @@ struct Unconfirmed<'a> {
     /// Headroom with which the volumes in `offer` were found.
     headroom: f64,
     offer: Offer,
+}
+
+impl<'a> Unconfirmed<'a> {
+    /// Raises the headroom until `offer`, which returns the cheapest volumes with a given headroom, returns other volumes.
+    ///
+    /// # Errors
+    /// No volumes of the class have this headroom.
+    fn more(self, offer: &dyn Fn(&Class<'a>, f64) -> Result<Offer, Unfit>) -> Result<Self, Unfit> {
+        let mut headroom = self.headroom;
+        while headroom <= HEADROOM_MAX {
+            headroom = if headroom < HEADROOM_STEPS_MAX {
+                headroom + HEADROOM.1
+            } else {
+                (1.0 + headroom) * HEADROOM_FACTOR - 1.0
+            };
+            let more = offer(&self.class, headroom)?;
+            if more != self.offer {
+                return Ok(Self { headroom, offer: more, ..self });
+            }
+        }
+        Err(Unfit::Limits)
+    }
 }
 
 /// Cloud volumes of one class, and the instance to which they are attached.
@@ -74,15 +103,20 @@ impl Offer {
     /// Load as a fraction of the sustained rate, for the busiest rate limit of the volumes or the instance. Ignores
     /// burst credits, and may exceed 1.
     pub fn utilisation(&self, load: &Load) -> f64 {
-        let of_volumes = load.utilisation(&self.volumes.limits, self.volumes.count, false);
-        of_volumes.max(load.utilisation(self.shared(), 1, false))
+        let of_volumes = load.utilisation(&self.volumes.limits, self.volumes.striped(), false);
+        of_volumes.max(self.instance_utilisation(load))
+    }
+
+    /// Same as [`Self::utilisation`], of the instance's limits only.
+    pub fn instance_utilisation(&self, load: &Load) -> f64 {
+        load.utilisation(self.shared(), Striped::shared(self.volumes.count), false)
     }
 
     /// Time until the first burst credits of the volumes or of the instance run out under a load, s, if all are full at
     /// the start; infinite if none run out.
     pub fn burst_s(&self, load: &Load) -> f64 {
-        let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.count);
-        of_volumes.min(load.burst_s(self.shared(), 1))
+        let of_volumes = load.burst_s(&self.volumes.limits, self.volumes.striped());
+        of_volumes.min(load.burst_s(self.shared(), Striped::shared(self.volumes.count)))
     }
 
     /// Whether a limit of the volumes or the instance has burst credits.
@@ -125,6 +159,9 @@ pub enum Unfit {
     Latency,
     /// The maximum number of striped volumes is too slow, or sufficiently fast volumes have no price.
     Limits,
+    /// The maximum number of striped volumes of the largest size has less than the requested capacity. Contains the
+    /// number that has it.
+    Capacity(u64),
     /// No instance can attach all volumes and has sufficient limits.
     Instance,
     /// The price file has no price for the class.
@@ -147,7 +184,7 @@ pub struct CloudSizing {
     /// The cheapest sufficient volumes of each class, sorted by price. Only the first entry is confirmed by simulation.
     pub found: Vec<Found>,
     /// Volumes that cost less than those in `found`, but meet the demand only until their burst credits run out; each
-    /// with the time until then, s.
+    /// with the time until then, s. All are confirmed by simulation with full credits.
     pub by_credits_alone: Vec<(Offer, f64)>,
     /// Names of the classes that have no sufficient volumes, each with the reason.
     pub unfit: Vec<(String, Unfit)>,
@@ -175,7 +212,7 @@ pub fn size_cloud(
 ) -> Result<CloudSizing, RunError> {
     let classes = classes(cloud, prices)?;
     let instances = instances(cloud, prices, instance)?;
-    let load = Load::of(&demand);
+    let load = Load::of(&demand, volumes_max);
     let capacity_bytes = demand.capacity_bytes.max(demand.active_bytes.unwrap_or(0));
     let mut answer = CloudSizing {
         cloud: cloud.to_owned(),
@@ -194,7 +231,7 @@ pub fn size_cloud(
         cheapest(&class.device, class.price, of, instances.as_deref())
     };
     answer.unfit.extend(prices.unpriced(cloud).map(|name| (name, Unfit::Price)));
-    let mut open = Vec::new();
+    let (mut open, mut bursting) = (Vec::new(), Vec::new());
     for class in classes {
         let name = class.price.class.clone();
         let Kind::Volume(volume) = &class.device.device.kind else { continue };
@@ -203,10 +240,7 @@ pub fn size_cloud(
             continue;
         }
         if let Ok(offer) = offer(&class, HEADROOM.0, true) {
-            let lasts_s = offer.burst_s(&load);
-            if lasts_s.is_finite() {
-                answer.by_credits_alone.push((offer, lasts_s));
-            }
+            bursting.push(Unconfirmed { class: class.clone(), headroom: HEADROOM.0, offer });
         }
         match offer(&class, HEADROOM.0, false) {
             Ok(offer) => open.push(Unconfirmed { class, headroom: HEADROOM.0, offer }),
@@ -214,8 +248,9 @@ pub fn size_cloud(
         }
     }
     confirm(&mut answer, open, &|class, headroom| offer(class, headroom, false), stop)?;
-    let most = answer.found.first().map_or(f64::INFINITY, |found| found.offer.price());
-    answer.by_credits_alone.retain(|(offer, _)| offer.price() < most);
+    for of in bursting {
+        confirm_burst(&mut answer, of, &|class, headroom| offer(class, headroom, true), stop)?;
+    }
     Ok(answer)
 }
 
@@ -231,24 +266,49 @@ fn confirm<'a>(
     let by_price =
         |a: &Unconfirmed<'_>, b: &Unconfirmed<'_>| a.offer.price().total_cmp(&b.offer.price());
     while let Some(best) = (0..open.len()).min_by(|a, b| by_price(&open[*a], &open[*b])) {
-        let Unconfirmed { class, headroom, offer: best } = open.swap_remove(best);
-        let measured = measure(&answer.demand, &best, stop)?;
+        let best = open.swap_remove(best);
+        let measured = measure(&answer.demand, &best.offer, true, stop)?;
         answer.cells += 1;
         if measured.holds(answer.demand.rate_iops, &answer.demand) {
-            answer.found.push(Found { offer: best, measured: Some(measured) });
+            answer.found.push(Found { offer: best.offer, measured: Some(measured) });
             break;
         }
-        let headroom = headroom + HEADROOM.1;
-        let more =
-            if headroom <= HEADROOM_MAX { offer(&class, headroom) } else { Err(Unfit::Limits) };
-        match more {
-            Ok(offer) => open.push(Unconfirmed { class, headroom, offer }),
-            Err(why) => answer.unfit.push((class.price.class.clone(), why)),
+        let name = best.class.price.class.clone();
+        match best.more(offer) {
+            Ok(more) => open.push(more),
+            Err(why) => answer.unfit.push((name, why)),
         }
     }
     open.sort_by(by_price);
     answer.found.extend(open.into_iter().map(|of| Found { offer: of.offer, measured: None }));
     Ok(())
+}
+
+/// Simulates volumes that meet the demand on burst credits, with more and more headroom until the simulation sustains the
+/// demand. Adds them to the answer if they cost less than the recommended volumes.
+fn confirm_burst<'a>(
+    answer: &mut CloudSizing,
+    mut open: Unconfirmed<'a>,
+    offer: &dyn Fn(&Class<'a>, f64) -> Result<Offer, Unfit>,
+    stop: &Arc<AtomicBool>,
+) -> Result<(), RunError> {
+    let most = answer.found.first().map_or(f64::INFINITY, |found| found.offer.price());
+    loop {
+        let lasts_s = open.offer.burst_s(&answer.load);
+        if open.offer.price() >= most || !lasts_s.is_finite() {
+            return Ok(());
+        }
+        let measured = measure(&answer.demand, &open.offer, false, stop)?;
+        answer.cells += 1;
+        if measured.holds(answer.demand.rate_iops, &answer.demand) {
+            answer.by_credits_alone.push((open.offer, lasts_s));
+            return Ok(());
+        }
+        match open.more(offer) {
+            Ok(more) => open = more,
+            Err(_) => return Ok(()),
+        }
+    }
 }
 
 /// Returns the provider's classes that have prices.
@@ -273,11 +333,16 @@ fn classes<'a>(cloud: &str, prices: &'a CloudPrices) -> Result<Vec<Class<'a>>, R
     Ok(classes)
 }
 
-/// Simulates the demand on volumes without burst credits.
-fn measure(demand: &Demand, offer: &Offer, stop: &Arc<AtomicBool>) -> Result<Measured, RunError> {
+/// Simulates the demand on volumes, with `long_run` without burst credits.
+fn measure(
+    demand: &Demand,
+    offer: &Offer,
+    long_run: bool,
+    stop: &Arc<AtomicBool>,
+) -> Result<Measured, RunError> {
     let bytes = offer.volumes.size_bytes * u64::from(offer.volumes.count);
     let spec = demand
         .on_array(demand.rate_iops, 1, 1, bytes)
         .map_err(|why| RunError::Impossible(format!("{}: {why}", demand.name)))?;
-    run(&offer.target(true), spec, volume_length(demand), State::WHOLE, stop)
+    run(&offer.target(long_run), spec, volume_length(demand), State::WHOLE, stop)
 }

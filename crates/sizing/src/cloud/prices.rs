@@ -4,6 +4,7 @@ use iodyno_catalog::{FileError, Key, Kind, Reader, Record, ValueType, list};
 use iodyno_emulate::describe::VolumeClass;
 use iodyno_emulate::spec::Counted;
 use iodyno_units::{VolumeOptions, nearest, parse_size};
+use std::path::Path;
 
 /// Providers of cloud volumes, as in price files and on the command line.
 pub const CLOUDS: [&str; 3] = ["aws", "azure", "gcp"];
@@ -37,6 +38,9 @@ const VOLUME: &[Key] = &[
 ];
 /// Length of a month in providers' bills, s: 730 hours.
 const MONTH_S: f64 = 730.0 * 3600.0;
+/// File stem of the class whose volumes Azure bills by the next of some sizes: powers of two up to the GiB given here, and
+/// multiples of the GiB given last ("Azure managed disk types", Ultra Disks).
+const BILLED_BY_STEPS: (&str, u64, u64) = ("azure-ultra", 512, 1024);
 /// Burst operations that Azure bills per MB/s beyond the rate: 256 KiB count as one operation, and 1 MB as 1024 KiB.
 const BURST_OPS_PER_MB: f64 = 1024.0 / 256.0;
 
@@ -204,6 +208,17 @@ impl VolumePrice {
                 .real("on_demand")
                 .zip(v.real("on_demand_10k"))
                 .map(|(fixed, each_10k)| OnDemandPrice { fixed, each_10k }),
+        }
+    }
+
+    /// Size as which the provider bills a volume of a given size, GiB.
+    pub fn billed_gib(&self, gib: u64) -> u64 {
+        let (class, powers_gib, step_gib) = BILLED_BY_STEPS;
+        match Path::new(&self.class).file_stem() {
+            Some(stem) if stem != class => gib,
+            None => gib,
+            _ if gib <= powers_gib => gib.next_power_of_two(),
+            _ => gib.next_multiple_of(step_gib),
         }
     }
 

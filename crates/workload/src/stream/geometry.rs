@@ -100,10 +100,20 @@ pub enum GeometryError {
         /// Number of streams that divide the range.
         streams: u64,
     },
-    /// There are fewer zones than workers, or a zone is smaller than a block.
+    /// The written part of a zone is smaller than the largest block.
     #[error(
-        "each worker needs a zone that holds a block, and the active range has {} for {}; use fewer threads, another \
-         zone size or a larger range",
+        "a zone has {} to write, less than the largest block of {}; use larger zones or smaller blocks",
+        crate::size_text(*zone_bytes), crate::size_text(*block_bytes)
+    )]
+    SmallZones {
+        /// Writable bytes of a zone.
+        zone_bytes: u64,
+        /// Size of the largest block, bytes.
+        block_bytes: u64,
+    },
+    /// There are fewer zones than workers.
+    #[error(
+        "each worker needs a zone, and the active range has {} for {}; use fewer threads, smaller zones or a larger range",
         human::counted(*zones, "zone"), human::counted(*workers, "worker")
     )]
     FewZones {

@@ -403,7 +403,13 @@ impl PatternPlan {
                 let workers = if is_own { 1 } else { u64::from(geometry.workers) };
                 let zones = extent.units / zone_units.max(1);
                 let written_units = capacity_bytes.map_or(zone_units, |bytes| bytes >> range.shift);
-                if written_units < extent.block_units || zones < workers {
+                if written_units < extent.block_units {
+                    let bytes = |units: u64| units << range.shift;
+                    let (zone_bytes, block_bytes) =
+                        (bytes(written_units), bytes(extent.block_units));
+                    return Err(GeometryError::SmallZones { zone_bytes, block_bytes });
+                }
+                if zones < workers {
                     return Err(GeometryError::FewZones { zones, workers });
                 }
                 let open = (u64::from(*open) / workers).max(1).min(zones / workers);

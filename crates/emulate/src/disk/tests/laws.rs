@@ -273,3 +273,36 @@ fn an_impossible_disk_is_refused_with_its_field() {
         assert_eq!(spec.check().unwrap_err().0, field);
     }
 }
+
+/// The longest tracks and the most cylinders that are accepted, on which the last sector is read, and the next ones.
+#[test]
+fn angles_are_exact_on_every_disk_that_is_accepted() {
+    let one_head = DiskSpec { heads: 1, head_switch_ns: 0, ..plain() };
+    let of_rate = |rate: f64| DiskSpec {
+        rpm: 1_000,
+        cylinder_switch_ns: 0,
+        outer_bytes_per_s: rate,
+        inner_bytes_per_s: rate,
+        ..one_head.clone()
+    };
+    // Tracks of 4 KiB, and a skew of 95 % of a revolution.
+    let of_size = |capacity_bytes: u64| DiskSpec {
+        capacity_bytes,
+        rpm: 30_000,
+        cylinder_switch_ns: 1_900 * US,
+        outer_bytes_per_s: 1e6,
+        inner_bytes_per_s: 1e6,
+        ..one_head.clone()
+    };
+    for spec in [of_rate(4.47e9), of_size(1 << 40)] {
+        assert_eq!(spec.check(), Ok(()));
+        let last = op(OpKind::Read, spec.capacity_bytes - 512, 512);
+        let latency_ns = one(&mut Disk::new(&spec, 1, 0), 0, last);
+        assert!((8 * MS..200 * MS).contains(&latency_ns), "{latency_ns}");
+    }
+    for (spec, field) in
+        [(of_rate(4.48e9), "outer_bytes_per_s"), (of_size((1 << 40) + 512), "capacity_bytes")]
+    {
+        assert_eq!(spec.check().unwrap_err().0, field);
+    }
+}

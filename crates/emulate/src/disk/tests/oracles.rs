@@ -234,3 +234,18 @@ fn read_ahead_keeps_ahead_of_a_slow_reader_and_keeps_no_more_than_a_segment() {
         assert_eq!(disk.usage().medium_reads, medium_reads, "{at}");
     }
 }
+
+/// The request of the other sequence always waits when the heads could read ahead.
+#[test]
+fn interleaved_sequences_without_pauses_get_no_read_ahead() {
+    for (sequences, has_hits) in [(1, true), (2, false)] {
+        let mut disk = Disk::new(&plain(), 1, 0);
+        let mut readers = [0, 50 << 30].map(|start| sequential(OpKind::Read, start, 64 << 10));
+        let mut turn = 0;
+        closed_loop(&mut disk, 0, sequences, 200, || {
+            turn += 1;
+            readers[turn % sequences as usize]()
+        });
+        assert_eq!(disk.usage().segment_hits > 0, has_hits, "{sequences}");
+    }
+}
