@@ -171,7 +171,7 @@ fn a_study_is_drawn_with_a_measured_run_over_it() {
     place.document(&format!("run random-read --on ram:64MiB --vary depth=1,2 {SHORT} --name mine"));
     let text = page(&place, "study my.toml --quick -q --report=my.html --with mine", "my.html");
     assert!(text.contains("Table 1: rates") && text.contains("200 k"));
-    assert!(text.contains("match the paper: mine on ram:64MiB"));
+    assert!(text.contains("also show these runs") && text.contains(": mine on ram:64MiB"));
     // Printed values differ from ours in shape.
     assert!(text.contains("class=\"inside\""), "rings of printed values");
     let output = place.iodyno("study my.toml --quick --report=x.html --with nobody");
