@@ -551,3 +551,25 @@ impl Device {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A JBOD's members are consecutive parts of it, so a state of a part of the JBOD is that of some members.
+    #[test]
+    fn parts_have_the_state_of_their_range() {
+        let within = |start_ppm, end_ppm| {
+            let how = Written::RandomWithin { block_bytes: 4096, start_ppm, end_ppm };
+            Preconditioned { how, fill: 1.0 }
+        };
+        let random = Written::Random { block_bytes: 4096 };
+        assert_eq!(within(0, 250_000).of_part(0.0..0.25).how, random);
+        assert_eq!(within(0, 250_000).of_part(0.25..0.5).how, Written::Sequential);
+        assert_eq!(within(125_000, 500_000).of_part(0.0..0.25).how, within(500_000, 1_000_000).how);
+        let half = Preconditioned { how: random, fill: 0.5 };
+        assert_eq!(half.of_part(0.0..0.25), Preconditioned { how: random, fill: 1.0 });
+        let empty = half.of_part(0.5..0.75);
+        assert_eq!((empty.how, empty.fill), (Written::Fresh, 0.0));
+    }
+}

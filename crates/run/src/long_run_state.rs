@@ -3,9 +3,9 @@
 //! same time, or from their reads if none writes.
 //!
 //! Flash is in the sequential state if its blocks become invalid as a whole, so that garbage collection copies nothing.
-//! That holds as long as the share of random writes, in bytes, is at most the spare share s of the flash: while the
-//! sequential writes of the rest go once through the capacity, they and the random ones fill 1 / (1 - s) capacities,
-//! which is all the flash, and every older block is overwritten.
+//! That holds as long as random writes are at most the share s of the written bytes, where s is the spare share of the
+//! flash: while sequential writes pass once through the capacity, all writes together fill at most 1 / (1 - s)
+//! capacities. That is all of the flash, and the pass has overwritten the data of every older block.
 
 use iodyno_drive::{active_range, blocks};
 use iodyno_emulate::endurance::outlook;
@@ -121,7 +121,8 @@ impl<'a> LongRun<'a> {
         }
     }
 
-    /// Most frequent block size of the random operations that determine the state, in bytes moved.
+    /// Block size of the random operations that determine the state, bytes: the most frequent one of the pattern that
+    /// moves most bytes. Of sequential operations if none is random.
     pub(crate) fn block_bytes(self) -> u32 {
         let mut decisive = self.decisive();
         if decisive.iter().any(|part| !self.is_in_order(part)) {

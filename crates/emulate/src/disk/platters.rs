@@ -81,7 +81,7 @@ impl Platters {
     /// Checks that positions and angles on the platters fit in 64 bits.
     ///
     /// # Errors
-    /// What is too large.
+    /// A track, or the number of cylinders, is too large.
     pub(crate) fn check(&self) -> Result<(), Excess> {
         let track_bytes = self.tracks().max().unwrap_or(0);
         if track_bytes > TRACK_BYTES_MAX {
