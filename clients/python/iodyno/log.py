@@ -4,7 +4,7 @@
 
     with Publisher("unix:iodyno-log.sock", name="orders-1") as publisher:
         publisher.publish("orders", b"17", b'{"price": 10}')
-        publisher.finish()                      # all of them are persisted
+    # All of them are persisted.
 
     connection = Connection("unix:iodyno-log.sock")
     bookmark, values = connection.query()       # the current values
@@ -173,13 +173,16 @@ class Connection:
 
 class Publisher:
     """Holds messages until they are persisted, and sends them again when it had to connect again. With a name, none is
-    lost or stored twice. At `held_max` messages it waits."""
+    lost or stored twice. At `held_max` messages it waits.
+
+    After an error from `publish` or `finish` the messages are still held, including the last one: the next call connects
+    again and sends them. `with` waits until all are persisted; `close` doesn't, and says how many are not."""
 
     def __init__(self, address, name="", held_max=65536, patience=30.0, **connection):
         self._address, self._name, self._options = address, name.encode(), connection
         self._held, self._held_max, self._patience = collections.deque(), held_max, patience
         self._connection, self._failing_since, self._pause = None, None, 0.0
-        self.persisted, self.next_sequence, self._was_open = 0, 1, False
+        self.persisted, self.next_sequence, self._was_open, self._is_closed = 0, 1, False, False
         try:
             self._try_connect()
         except (OSError, ServerError) as error:
@@ -189,16 +192,28 @@ class Publisher:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.finish()
+        finally:
+            self.close()
 
     def close(self):
+        """Disconnects, and gives the number of messages that may not be persisted."""
+        self._is_closed = True
+        self._disconnect()
+        return len(self._held)
+
+    def _disconnect(self):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def publish(self, topic, key, body, deletes=False):
-        """Sends a message, and gives its sequence. It is held until it is persisted."""
+        """Sends a message, and gives its sequence. It is held until it is persisted, also after an error."""
+        if self._is_closed:
+            raise ValueError("the publisher is closed")
         while len(self._held) >= self._held_max:
             self._wait()
         sequence = self.next_sequence
@@ -206,11 +221,15 @@ class Publisher:
         fields = struct.pack("<B", deletes) + _short(topic.encode()) + _long(key) + body
         self._held.append((sequence, fields))
         try:
-            self._send(sequence, fields)
+            if self._connection is None:
+                self._try_connect()
+            else:
+                self._send(sequence, fields)
             self._take_answers()
         except (OSError, ServerError) as error:
             self._recover(error)
-        return sequence
+        # A publisher without a name may have been numbered anew.
+        return self.next_sequence - 1
 
     def finish(self):
         """Waits until all messages are persisted."""
@@ -227,7 +246,12 @@ class Publisher:
             self._release(struct.unpack("<Q", connection._expect(PERSISTED))[0])
 
     def _wait(self):
+        if self._is_closed:
+            raise ValueError(f"the publisher is closed, with {len(self._held)} messages that may not be persisted")
         try:
+            if self._connection is None:
+                # It may have persisted all of them.
+                return self._try_connect()
             self._release(struct.unpack("<Q", self._connection._expect(PERSISTED))[0])
         except (OSError, ServerError) as error:
             self._recover(error)
@@ -242,10 +266,12 @@ class Publisher:
         if self._failing_since is None:
             self._failing_since, self._pause = time.monotonic(), 0.01
         while True:
-            self.close()
+            self._disconnect()
             passes = not isinstance(error, ServerError) or error.code in (
                 CONNECTIONS, FULL, BROKEN, STOPS, MEMORY)
             if not passes or time.monotonic() + self._pause > self._failing_since + self._patience:
+                # The next call has the whole patience again.
+                self._failing_since = None
                 raise error
             time.sleep(self._pause)
             self._pause = min(2 * self._pause, 1.0)
@@ -264,6 +290,7 @@ class Publisher:
         elif not self._was_open:
             self.persisted, self.next_sequence = found, found + 1
         elif found < self.persisted or found >= self.next_sequence:
+            self._disconnect()
             raise RuntimeError(f"the log has {found} messages of this publisher, which this client did not leave there")
         else:
             self._release(found)

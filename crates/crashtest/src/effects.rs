@@ -144,8 +144,8 @@ struct File {
     cut: Option<(usize, u64)>,
     /// Effect of the last write to each atomic unit.
     last_writes: BTreeMap<u64, usize>,
-    /// Whether a sync of the file has failed. The growth before it may be lost, so the next write extends the file on
-    /// the device.
+    /// Whether a sync of the file has failed since the last write. It may have lost the file's growth, so the next
+    /// write extends the file on the device even if it does not grow the file.
     grows_again: bool,
 }
 

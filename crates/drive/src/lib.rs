@@ -36,7 +36,7 @@ pub use cell::{calibrate, drive_cell};
 pub use engine::{EngineKind, EngineOptions, FileEngine, FileMedium, Medium};
 pub use model::{
     Carried, Length, Modelled, drive_carried, drive_failing_model, drive_model,
-    drive_model_after_pilot,
+    drive_model_after_pilot, why_not_warmed_up,
 };
 pub use plan::{
     CellPlan, DriveError, INTERVAL_NS_MAX, INTERVAL_NS_MIN, INTERVALS_MAX, Observer, Progress,

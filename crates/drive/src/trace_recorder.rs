@@ -4,16 +4,21 @@
 use crate::clock::Clock;
 use iodyno_units::Op;
 use iodyno_workload::{Issue, Next, Outcome, Source, SourceEnd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
 /// Number of events that a worker sends in one message.
 const EVENTS: usize = 4096;
 
+/// Number of an operation that was issued before the recording began.
+const UNRECORDED: u64 = u64::MAX;
+
 /// Event of a trace: the start or the completion of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// Time since the start of the cell, ns. For a start, the scheduled time, or the time of issue in closed
-    /// loop; for a completion, its time.
+    /// Time since the start of the cell, after its warm-up, ns. For a start, the scheduled time, or the time of issue in
+    /// closed loop; for a completion, its time.
     pub at_ns: u64,
     /// Sequence number of the operation among its worker's operations.
     pub number: u64,
@@ -29,7 +34,32 @@ pub struct TraceEvent {
 ///
 /// A worker that finds the channel full waits, because a trace with missing operations would be a different
 /// workload.
-pub type TraceEvents = SyncSender<Vec<TraceEvent>>;
+#[derive(Clone, Debug)]
+pub struct TraceEvents {
+    to: SyncSender<Vec<TraceEvent>>,
+    /// Time at which the recording begins, ns of virtual time; [`LATER`] during a warm-up. 0 in real time.
+    from_ns: Arc<AtomicU64>,
+}
+
+/// Start of a recording that has not begun.
+const LATER: u64 = u64::MAX;
+
+impl TraceEvents {
+    /// Creates the channel for the trace of one cell, which sends the events to `to`.
+    pub fn new(to: SyncSender<Vec<TraceEvent>>) -> Self {
+        Self { to, from_ns: Arc::default() }
+    }
+
+    /// Records nothing until [`Self::begin`], because a cell in virtual time warms up first.
+    pub(crate) fn hold(&self) {
+        self.from_ns.store(LATER, Ordering::Relaxed);
+    }
+
+    /// Records the operations issued from now on. Times in the trace count from `from_ns`.
+    pub(crate) fn begin(&self, from_ns: u64) {
+        self.from_ns.store(from_ns, Ordering::Relaxed);
+    }
+}
 
 /// Wraps a source to record its operations. Allocates memory once per [`EVENTS`] events.
 #[derive(Debug)]
@@ -66,8 +96,8 @@ impl<S> Recording<S> {
     }
 
     #[inline]
-    fn note(&mut self, at_ns: u64, number: u64, op: Option<Op>) {
-        let at_ns = at_ns.saturating_sub(self.start_ns);
+    fn note(&mut self, at_ns: u64, from_ns: u64, number: u64, op: Option<Op>) {
+        let at_ns = at_ns.saturating_sub(self.start_ns.max(from_ns));
         let (target, worker) = (self.target, self.worker);
         self.events.push(TraceEvent { at_ns, number, op, target, worker });
         if self.events.len() == EVENTS {
@@ -79,7 +109,7 @@ impl<S> Recording<S> {
     fn hand_over(&mut self) {
         let full = std::mem::replace(&mut self.events, Vec::with_capacity(EVENTS));
         // An error means that the trace is no longer written, which the writer reports.
-        let _ = self.to.send(full);
+        let _ = self.to.to.send(full);
     }
 }
 
@@ -97,9 +127,13 @@ impl<S: Source> Source for Recording<S> {
     fn next(&mut self, now_ns: u64, free: usize) -> Next<Self::Token> {
         match self.source.next(now_ns, free) {
             Next::Issue(Issue { op, due_ns, token }) => {
+                let from_ns = self.to.from_ns.load(Ordering::Relaxed);
+                if from_ns == LATER {
+                    return Next::Issue(Issue { op, due_ns, token: (token, UNRECORDED) });
+                }
                 let number = self.issued;
                 self.issued += 1;
-                self.note(due_ns.unwrap_or(now_ns.max(self.ready_ns)), number, Some(op));
+                self.note(due_ns.unwrap_or(now_ns.max(self.ready_ns)), from_ns, number, Some(op));
                 Next::Issue(Issue { op, due_ns, token: (token, number) })
             }
             Next::WaitUntil(ns) => Next::WaitUntil(ns),
@@ -122,7 +156,9 @@ impl<S: Source> Source for Recording<S> {
     }
 
     fn completed(&mut self, op: &Op, token: Self::Token, outcome: Outcome, now_ns: u64) {
-        self.note(now_ns, token.1, None);
+        if token.1 != UNRECORDED {
+            self.note(now_ns, self.to.from_ns.load(Ordering::Relaxed), token.1, None);
+        }
         self.source.completed(op, token.0, outcome, now_ns);
     }
 
@@ -165,6 +201,7 @@ mod tests {
     /// worker's loop.
     fn times(clock: Option<Clock>, start_ns: u64, due_ns: Option<u64>, delay_ns: u64) -> Vec<u64> {
         let (to, events) = sync_channel(1);
+        let to = TraceEvents::new(to);
         let mut source = Recording::new(Reads { due_ns }, to, clock, delay_ns, 0, 0);
         source.start(start_ns);
         source.next(start_ns, 1);

@@ -157,7 +157,7 @@ pub(crate) struct WorkerReport {
     pub(crate) scheduling: Option<Scheduling>,
     /// Time in the window during which the thread waited for a processor; `None` in virtual time and if unknown.
     pub(crate) run_delay: Option<RunDelay>,
-    /// Bytes transferred from the start to the last completion.
+    /// Bytes that reads and writes transferred from the start to the last completion.
     pub(crate) moved_bytes: u64,
     /// Integral of the number of operations in flight over the window.
     pub(crate) outstanding_area_ns: u128,
@@ -262,10 +262,16 @@ impl<S: Source> Worker<S> {
     }
 }
 
+/// Whether operations of this kind transfer their bytes. Trims and zeroes only name them.
+#[inline]
+pub(crate) const fn moves_data(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Read | OpKind::Write)
+}
+
 /// Adds the blocks of a completed read or write to the coverage map. Not inlined, since few cells need it.
 #[inline(never)]
 pub(crate) fn cover(coverage: &mut Coverage, op: &Op) {
-    if matches!(op.kind, OpKind::Read | OpKind::Write) {
+    if moves_data(op.kind) {
         coverage.add(op.offset_bytes, op.len_bytes.into());
     }
 }

@@ -6,7 +6,7 @@ use iodyno_drive::memory::Region;
 use iodyno_drive::verify::{Known, VerifyMap};
 use iodyno_drive::{
     CellPlan, DriveError, EngineKind, FileEngine, FileMedium, Medium, Observer, TargetPlan,
-    TraceEvent, Unobserved, Walks, drive_cell,
+    TraceEvent, TraceEvents, Unobserved, Walks, drive_cell,
 };
 use iodyno_measure::verdict::judge;
 use iodyno_measure::{Cell, Ended, ErrorKind, Finding, Interval, SpentOf};
@@ -591,7 +591,12 @@ fn issued(plan: &CellPlan) -> Vec<(OpKind, u64, u32)> {
     });
     let CellPlan { cell, targets, options, clock, .. } = plan;
     let new = CellPlan::new(cell.clone(), targets.clone());
-    let recorded = CellPlan { events: Some(events), options: *options, clock: *clock, ..new };
+    let recorded = CellPlan {
+        events: Some(TraceEvents::new(events)),
+        options: *options,
+        clock: *clock,
+        ..new
+    };
     drive_cell(&recorded, &Arc::new(AtomicBool::new(false)), &mut Unobserved).unwrap();
     drop(recorded);
     let mut ops: Vec<_> = collect.join().unwrap();

@@ -50,6 +50,8 @@ fn system(volumes: u32) -> Arc<System> {
         read_passes: 1.0,
         write_passes: 1.0,
         flush_ns: 0,
+        varying_share: 0.0,
+        queues: false,
         protected: false,
     };
     let device = Device {
@@ -281,6 +283,19 @@ fn limits_are_exact() {
     assert_eq!(cell.total().ops(), 5000);
     assert!(cell.resources.moved_bytes > 5000 * 4096);
     assert_balanced(&cell);
+}
+
+/// Trims and zeroes move no data, but count towards a limit of bytes.
+#[test]
+fn what_trims_cover_has_not_moved() {
+    let cell = run(
+        "depth = 8\nblock = \"4KiB\"\n[mix]\nread = 2\nwrite = 1\ntrim = 1\nwrite_zeroes = 1\n\
+         [limits]\nbytes = \"40000KiB\"\nramp = \"0s\"",
+    );
+    let total = cell.total();
+    assert_eq!((total.ops(), cell.ended), (10_000, Ended::Bytes));
+    assert!(total.class(OpKind::Trim).is_some() && total.class(OpKind::WriteZeroes).is_some());
+    assert_eq!(cell.resources.moved_bytes, total.bytes());
 }
 
 /// Every kind of operation is counted separately, also if windows begin and end with operations in flight.

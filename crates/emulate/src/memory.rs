@@ -1,6 +1,7 @@
 //! Memory as a block device (RAM disk, NVDIMM). The submitter's core does the work, so throughput scales with threads
-//! but not with queue depth, up to the bandwidth of the socket's memory bus. Content survives a power cut if the memory
-//! has a battery, or if the device saves its content to flash.
+//! but not with queue depth, up to the bandwidth of the socket's memory bus. An operation ends before its thread
+//! submits the next, unless threads queue their operations: then latency grows with depth. Content survives a power
+//! cut if the memory has a battery, or if the device saves its content to flash.
 
 use crate::calendar::Calendar;
 use crate::content_event::ContentEvent;
@@ -8,11 +9,11 @@ use crate::content_event::UNIT_BYTES;
 use crate::core::Core;
 use crate::part_id::PartId;
 use crate::request::State;
-use crate::server::{ticks, transfer_ticks, whole_ns};
+use crate::server::{Server, ticks, transfer_ticks, whole_ns};
 use crate::spec::{Host, Memory};
 use crate::usage::{Of, Phase, Resource};
-use iodyno_units::IoError;
-use iodyno_units::OpKind;
+use iodyno_units::rng::{Generator, stream, unit_open_closed};
+use iodyno_units::{IoError, OpKind};
 use std::collections::BTreeMap;
 
 /// Time that reads or writes have spent in each phase, ns, and their number.
@@ -37,6 +38,10 @@ pub(crate) struct MemoryDevice {
     /// Bus bandwidth divided by the number of times that each byte crosses the bus in a write.
     write_bus_bytes_per_s: f64,
     flush_ticks: u64,
+    varying_share: f64,
+    times: Generator,
+    /// For each core, the queue of its thread's operations; `None` if the core itself executes them at once.
+    queues: Option<Vec<Server>>,
     bus: Calendar,
     protected: bool,
     reads: Phases,
@@ -47,10 +52,11 @@ pub(crate) struct MemoryDevice {
 }
 
 impl MemoryDevice {
-    pub(crate) fn new(spec: &Memory, host: &Host, part: PartId) -> Self {
+    pub(crate) fn new(spec: &Memory, host: &Host, seed: u64, part: PartId) -> Self {
         let share = if host.memory_balanced { 1.0 } else { host.unbalanced_share };
         // The bus of all sockets, over which a RAM disk's pages are interleaved.
         let bus = host.memory_bytes_per_s * f64::from(host.sockets) * share;
+        let cores = (host.sockets * host.cores_per_socket) as usize;
         Self {
             part,
             capacity_bytes: spec.capacity_bytes,
@@ -60,6 +66,9 @@ impl MemoryDevice {
             read_bus_bytes_per_s: bus / spec.read_passes,
             write_bus_bytes_per_s: bus / spec.write_passes,
             flush_ticks: ticks(spec.flush_ns),
+            varying_share: spec.varying_share,
+            times: stream(seed, "memory times", u64::from(part.0)),
+            queues: spec.queues.then(|| vec![Server::default(); cores]),
             bus: Calendar::default(),
             protected: spec.protected,
             reads: Phases::default(),
@@ -77,7 +86,18 @@ impl MemoryDevice {
         }
     }
 
-    /// Executes a request on the submitter's core, from `issued_ns` on.
+    /// Draws the time of an operation whose mean is `mean_ticks`.
+    #[inline]
+    fn drawn(&mut self, mean_ticks: u64) -> u64 {
+        let share = self.varying_share;
+        if share == 0.0 {
+            return mean_ticks;
+        }
+        let varying = -libm::log(unit_open_closed(&mut self.times));
+        libm::round(mean_ticks as f64 * (1.0 - share + share * varying)) as u64
+    }
+
+    /// Executes a request on the submitter's core, or in the queue of its thread, from `issued_ns` on.
     pub(crate) fn submit(&mut self, core: &mut Core, slot: u32, issued_ns: u64) {
         // (The first core does an array's internal work.)
         let on = core.worker_of(slot).map_or(0, |worker| core.worker_cores[worker as usize]);
@@ -85,7 +105,8 @@ impl MemoryDevice {
         let len = u64::from(request.len);
         let beyond = request.at + len > self.capacity_bytes && request.kind != OpKind::Flush;
         request.failed = beyond;
-        let (copy_ticks, bus_ticks) = match request.kind {
+        let kind = request.kind;
+        let (copy_ticks, bus_ticks) = match kind {
             _ if beyond => (0, 0),
             OpKind::Read => (
                 transfer_ticks(len, self.read_bytes_per_s),
@@ -98,13 +119,20 @@ impl MemoryDevice {
             OpKind::Flush => (self.flush_ticks, 0),
             OpKind::Trim => (0, 0),
         };
+        // Without a system call, a flush is only a memory fence.
+        let is_fence = kind == OpKind::Flush && self.queues.is_some();
+        let own_ticks = self.drawn(if is_fence { copy_ticks } else { self.io_ticks + copy_ticks });
         // The bus is reserved for the time at which the copy begins, which may be in the future: this core
         // may have to make other copies first.
         let bus_ns = self.bus.take(core.now, issued_ns, bus_ticks);
-        let copied_ns = core.cores[on].take(issued_ns, self.io_ticks + copy_ticks);
+        let server = match &mut self.queues {
+            Some(queues) => &mut queues[on],
+            None => &mut core.cores[on],
+        };
+        let copied_ns = server.take(issued_ns, own_ticks);
         let waited_ns = bus_ns.saturating_sub(copied_ns);
-        let end_ns = core.cores[on].take(copied_ns, ticks(waited_ns));
-        let phases = match request.kind {
+        let end_ns = server.take(copied_ns, ticks(waited_ns));
+        let phases = match kind {
             OpKind::Read => Some(&mut self.reads),
             OpKind::Write => Some(&mut self.writes),
             _ => None,

@@ -112,7 +112,7 @@ impl Part {
             Kind::Disk(disk) => {
                 Hdd::new(disk, before, seed, id).map(|disk| Self::Disk(Box::new(disk)))
             }
-            Kind::Memory(memory) => Ok(Self::Memory(MemoryDevice::new(memory, host, id))),
+            Kind::Memory(memory) => Ok(Self::Memory(MemoryDevice::new(memory, host, seed, id))),
             Kind::Volume(volume) => {
                 Ok(Self::CloudVolume(Box::new(CloudVolume::new(volume, seed, id))))
             }

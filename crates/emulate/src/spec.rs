@@ -253,8 +253,13 @@ pub struct Memory {
     pub read_passes: f64,
     /// Number of times that each byte of a write crosses the memory bus.
     pub write_passes: f64,
-    /// Time for which a flush occupies the submitter's core, in addition to `io_ns`.
+    /// Time for which a flush occupies the submitter's core, in addition to `io_ns` unless `queues`.
     pub flush_ns: u64,
+    /// Fraction of an operation's mean time that is random (exponentially distributed), 0 to 1; the rest is constant.
+    pub varying_share: f64,
+    /// Whether the device is memory of the submitter's process: a thread queues its operations, which wait for each
+    /// other, and a flush is a fence. If false, each operation ends before the thread submits the next.
+    pub queues: bool,
     /// Whether content survives a power cut.
     pub protected: bool,
 }

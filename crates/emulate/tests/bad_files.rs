@@ -117,7 +117,7 @@ error: unknown key `flash`
 13 | flash = { is = "0ns", from = "assumed: usual" }
    | ^^^^^
    |
-   = help: did you mean `flush`? the keys here are `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`"#
+   = help: did you mean `flush`? the keys here are `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `varying`, `queue`, `protected`"#
     );
 }
 
@@ -322,7 +322,7 @@ host [5] `host` must be a text in quotes, not the integer 5 (use a value such as
     (
         MEMORY,
         &[("[memory]", "[memmory]")],
-        "family [\"memory\"] the table `[memory]` is missing (the table has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory`)",
+        "family [\"memory\"] the table `[memory]` is missing (the table has the keys `io`, `read`, `write`, `read_passes`, `write_passes`, `flush`, `varying`, `queue`, `protected`)\n[memmory] [memmory] unknown key `memmory` (did you mean `memory`? the keys here are `schema`, `kind`, `family`, `summary`, `host`, `capacity`, `bay`, `power`, `iops_limit`, `throughput_limit`, `memory`)",
     ),
     (
         MEMORY,

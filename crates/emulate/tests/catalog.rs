@@ -176,7 +176,8 @@ fn parameters_are_listed_and_counted() {
 
 /// No parameter has a default: a file that lacks a parameter is refused with an error that names it, unless a base of
 /// the system has the parameter. Exceptions are `suspend`, `suspend_share`, `slc.read`, `unit`, `victim`,
-/// `freed_per_write`, `idle`, `io_thread.write_command` and `on_demand`, and `idle_w`, which few sources state.
+/// `freed_per_write`, `idle`, `io_thread.write_command`, `memory.varying`, `memory.queue` and `on_demand`, and `idle_w`,
+/// which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]
@@ -189,6 +190,7 @@ fn no_parameter_may_be_left_out() {
             let table = lines[..i].iter().rfind(|line| line.starts_with('['));
             let is_slc_read = key == "read" && table == Some(&"[slc]");
             let is_of_thread = key == "write_command" && table == Some(&"[io_thread]");
+            let is_of_memory = ["varying", "queue"].contains(&key) && table == Some(&"[memory]");
             let less = [&lines[..i], &lines[i + 1..]].concat().join("\n");
             let errors = match kind {
                 Kind::System => on_bases(name, &less).err(),
@@ -213,7 +215,8 @@ fn no_parameter_may_be_left_out() {
                         ]
                         .contains(&key)
                             || is_slc_read
-                            || is_of_thread,
+                            || is_of_thread
+                            || is_of_memory,
                         "{name}: {key}"
                     );
                 }

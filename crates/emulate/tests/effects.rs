@@ -313,6 +313,9 @@ const MEMORY: &[Case] = &[
     ("memory.read_passes", "8", NONE, Slower(MANY_READS)),
     ("memory.write_passes", "8", NONE, Slower(MANY_WRITES)),
     ("memory.flush", "\"10us\"", NONE, Slower(Load::new(Ops::Flushes))),
+    ("memory.varying", "\"100%\"", NONE, Slower(MANY_READS)),
+    // The worker prepares the next operation while one is copied.
+    ("memory.queue", "true", NONE, Faster(READ.deep(2))),
     ("memory.protected", "true", NONE, Kept),
 ];
 
@@ -329,6 +332,7 @@ const VOLUME: &[Case] = &[
     ("volume.varying", "\"100%\"", NONE, Slower(READ)),
     ("volume.network", "\"10 MB/s\"", NONE, Slower(READ)),
     ("volume.queue_max", "1", NONE, Slower(READ.deep(2))),
+    ("volume.pooled", "true", NONE, Service),
 ];
 
 /// Keys of the hypervisor's thread of a cloud volume.

@@ -215,6 +215,8 @@ fn memory() {
         read_passes 6.5
         write_passes 7
         flush "8us"
+        varying "9%"
+        queue true
         protected true"#;
     let expected = Memory {
         capacity_bytes: 2 << 30,
@@ -224,6 +226,8 @@ fn memory() {
         read_passes: 6.5,
         write_passes: 7.0,
         flush_ns: 8_000,
+        varying_share: 0.09,
+        queues: true,
         protected: true,
     };
     assert_eq!(device("memory", lines).kind, Kind::Memory(Box::new(expected)));

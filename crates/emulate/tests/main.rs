@@ -32,6 +32,7 @@ mod laws;
 mod limits;
 #[path = "common/load.rs"]
 mod load;
+mod memory;
 mod mixes;
 mod pinned;
 mod placement;

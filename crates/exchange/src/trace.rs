@@ -126,7 +126,7 @@ pub enum BlockAction {
     /// `Q`: the operation was queued, before the scheduler merges operations.
     #[default]
     Queue,
-    /// `D`: the operation was issued to the driver.
+    /// `D`: the operation was issued to the driver. Only for formats with such events.
     Issue,
 }
 
@@ -207,6 +207,9 @@ pub fn read(
     }
     let version = cloudphysics::version(beginning)
         .filter(|_| chosen.format.is_none_or(|format| format == Format::CloudPhysics));
+    if version.is_some() {
+        has_action(Format::CloudPhysics, chosen).map_err(|why| Problem::new(origin, why))?;
+    }
     let format = match version {
         Some(version) => read_records(from, origin, version, &mut sink, &mut hash)?,
         None => read_lines(from, origin, &mut sink, &mut hash)?,
@@ -312,6 +315,7 @@ fn read_lines(
             }),
         };
         let (format, mut lines, is_head) = reader?;
+        has_action(format, sink.chosen).map_err(problem)?;
         if is_cut && !is_head {
             sink.notes.push(cut());
         } else if !is_head {
@@ -324,6 +328,18 @@ fn read_lines(
     };
     lines.end(sink).map_err(problem)?;
     Ok(format)
+}
+
+/// Refuses a selection of events that the format does not have.
+fn has_action(format: Format, chosen: &Selection) -> Result<(), String> {
+    let has_events = matches!(format, Format::Blkparse | Format::Events | Format::Biosnoop);
+    if chosen.action == BlockAction::Queue || has_events {
+        return Ok(());
+    }
+    Err(format!(
+        "--action issue has no effect on the format `{}`, whose operations have one event: leave it out",
+        format.name()
+    ))
 }
 
 /// Completes the trace after its last line has been read.
@@ -347,7 +363,11 @@ fn finish(
             "the chosen files or devices are placed one after the other from the start of the target: their addresses differ from those in a replay of the whole trace".to_owned(),
         );
     }
-    let start_ns = chosen.from_ns.map(|from_ns| sink.start_ns.saturating_add(from_ns));
+    let start_ns = chosen.from_ns.map(|from_ns| match from_ns {
+        // Some formats have rows earlier than the first.
+        0 => sink.builder.first_at_ns().unwrap_or(u64::MAX).min(sink.start_ns),
+        _ => sink.start_ns.saturating_add(from_ns),
+    });
     let left_out: Vec<_> = sink.left_out.into_iter().collect();
     let trace = sink.builder.finish(start_ns).map_err(|why| {
         let counts = left_out.iter().map(|(what, count)| format!("{count} {what}"));

@@ -244,7 +244,7 @@ fn text_around_and_several_outputs_are_read() {
     assert_eq!(results.cells[0].total().ops(), 400);
     assert_eq!(results.remarks.len(), 2, "{:?}", results.remarks);
     for (text, origin) in [
-        ("{\n \"fio version\": \"fio-3.1\",\n \"jobs\": [{}]}", "x.json:3:12"),
+        ("{\n \"fio version\": \"fio-3.1\",\n \"jobs\": [{\"jobname\": 1}]}", "x.json:3:23"),
         ("{\n \"fio version\": \"fio-3.1\",", "x.json:2:26"),
         ("no \"fio version\"", "x.json"),
         (&json.replace("fio-3.36", "fio-2.21"), "x.json"),
@@ -317,6 +317,61 @@ const PIECES: &[&str] = &[
     "500, 1, 1, 0, 0\n",
     ", ",
 ];
+
+/// Failures count as the kind that failed, also if no operation of that kind succeeded. fio tells the kind by the
+/// number of latencies; where it does not, a note says so.
+#[test]
+fn failures_belong_to_the_kind_that_failed() {
+    let mut all: Value = serde_json::from_str(JSON_PLUS).unwrap();
+    let job = &mut all["jobs"][1];
+    (job["error"], job["total_err"]) = (json!(30), json!(2001));
+    job["job options"]["continue_on_error"] = json!("all");
+    let none = json!({"min": 0, "max": 0, "mean": 0.0, "N": 0});
+    (job["write"]["clat_ns"], job["write"]["lat_ns"]) = (none.clone(), none);
+    let errors = |all: &Value| {
+        let results = read("e.json", &all.to_string(), &[]).unwrap();
+        let total = results.cells[1].total();
+        let of = |kind| total.class(kind).map_or(0, |of| of.errors.total());
+        (of(OpKind::Read), of(OpKind::Write), results.remarks.join("; "))
+    };
+    let (reads, writes, remarks) = errors(&all);
+    assert_eq!((reads, writes), (0, 2001), "{remarks}");
+    assert!(remarks.contains("2001 operations failed"), "{remarks}");
+    all["jobs"][1]["total_err"] = json!(2003);
+    let (reads, writes, remarks) = errors(&all);
+    assert_eq!((reads, writes), (2, 2001));
+    assert!(remarks.contains("which kind of operation failed 2 times"), "{remarks}");
+}
+
+/// A note says so if latencies include submission. Logs of clat keep their own values.
+#[test]
+fn latencies_that_include_submission_are_named() {
+    let (json, rows) = steps();
+    let mut all: Value = serde_json::from_str(&json).unwrap();
+    let of = &mut all["jobs"][0]["read"];
+    of["lat_ns"] = of["clat_ns"].clone();
+    (of["lat_ns"]["max"], of["lat_ns"]["mean"]) = (json!(4_100_000), json!(2_600_000.0));
+    of["clat_ns"].as_object_mut().unwrap().remove("percentile");
+    let results = read("lat.json", &all.to_string(), &[]).unwrap();
+    assert_eq!(service(&results.cells[0], OpKind::Read).mean_ns(), Some(2_600_000.0));
+    assert_eq!(results.remarks.len(), 1, "{:?}", results.remarks);
+    assert!(results.remarks[0].contains("its reads include submission: they are fio's lat"));
+    let logged = read("l.json", &all.to_string(), &[log("s_clat.1.log", &each_io(&rows))]).unwrap();
+    assert_eq!(service(&logged.cells[0], OpKind::Read).mean_ns(), Some(2_500_000.0));
+    assert_eq!(logged.remarks, [""; 0]);
+}
+
+/// fio 3.33 adds an empty entry without a name if only the last job sets `group_reporting`.
+#[test]
+fn an_entry_without_a_name_is_left_out() {
+    let mut all: Value = serde_json::from_str(JSON_PLUS).unwrap();
+    let nameless = json!({"groupid": 4_294_967_295_u64, "read": {"io_bytes": 0, "total_ios": 0, "runtime": 0}});
+    all["jobs"].as_array_mut().unwrap().insert(1, nameless);
+    let results = read("n.json", &all.to_string(), &[]).unwrap();
+    assert_eq!(results.name, "rd+mix");
+    assert_eq!(results.remarks.len(), 1);
+    assert!(results.remarks[0].starts_with("left out: 1 of 3 entries"), "{:?}", results.remarks);
+}
 
 /// Any text is imported or refused with a message. `IODYNO_FIO_RESULTS_MUTATIONS=1@537` runs only mutation 537.
 #[test]

@@ -145,6 +145,21 @@ fn our_own_traces_and_records() {
     assert!(refusal(&OWN.replace("end 4", "end 5")).contains("has 4 operations"));
     assert!(file(&OWN.replace("end 4\n", "")).notes[0].contains("cut off"));
     assert!(refusal(&OWN.replace("t 1 nbd", "t 2 nbd")).contains("target 1 has no name"));
+    // Targets of equal name are different ones.
+    let equal = OWN.replace("nbd://host/a b", "scratch:");
+    assert_eq!(rows(&from_the_start(&equal)), expected);
+    assert_eq!(from_the_start(&equal).trace.summary().parts[1].name, "scratch:#2");
+    let only = Selection { only: vec!["scratch:#2".to_owned()], ..Selection::default() };
+    assert_eq!(rows(&reading(&equal, &only).unwrap()), [(0, Read, 0, 512, Some(150))]);
+    // Operations in flight at the end need no response time for think times, unless the file was cut off.
+    own.trace.clone().add_waits().unwrap();
+    let mut cut = file(&OWN.replace("end 4\n", ""));
+    assert!(cut.trace.add_waits().unwrap_err().contains("1 of the 4"));
+    // Blocks may have any length, on files through the page cache; a replay enlarges them.
+    let odd = OWN.replace("w 4096 4096", "w 4100 2300");
+    assert!(refusal(&odd).contains("--align 512"));
+    let align = Selection { align_bytes: Some(512), ..Selection::default() };
+    assert_eq!(rows(&reading(&odd, &align).unwrap())[0], (0, Write, 4096, 2560, Some(800)));
     let served = from_the_start(SERVED);
     let expected = [(1200, Write, 4096, 4096, None), (6000, Read, second, 4096, None)];
     assert_eq!(rows(&served), expected);
@@ -298,7 +313,8 @@ fn any_text_is_read_or_refused() {
         }
         let chosen = Selection {
             format: if below(8) == 0 { Some(FORMATS[below(FORMATS.len())]) } else { None },
-            action: if below(2) == 0 { BlockAction::Queue } else { BlockAction::Issue },
+            // Formats without such events refuse the choice.
+            action: if below(4) > 0 { BlockAction::Queue } else { BlockAction::Issue },
             align_bytes: (below(3) == 0).then_some(4096),
             from_ns: (below(8) == 0).then(|| below(1 << 22) as u64),
             to_ns: (below(8) == 0).then(|| below(1 << 33) as u64),

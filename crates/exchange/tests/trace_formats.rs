@@ -159,12 +159,100 @@ fn a_merged_request_completes_its_parts() {
     let split =
         [(0, "Q", "R 0 + 2560 [a]"), (50, "C", "R 0 + 1280 [0]"), (70, "C", "R 1280 + 1280 [0]")];
     assert_eq!(responses(&file(&blk(&split))), [Some(70_000)]);
+    // Its requests complete in any order, and lie within it.
+    let parts = ["R 1024 + 512 [0]", "R 0 + 1024 [0]", "R 2048 + 512 [0]", "R 1536 + 512 [0]"];
+    let mut split = vec![(0, "Q", "R 0 + 2560 [a]"), (1, "Q", "R 1024 + 512 [b]")];
+    split.push((40, "C", parts[0]));
+    assert_eq!(
+        responses(&file(&blk(&split))),
+        [None, Some(39_000)],
+        "the latest one of that range"
+    );
+    for (us, part) in (50..).zip(parts) {
+        split.push((us, "C", part));
+    }
+    assert_eq!(responses(&file(&blk(&split[..6]))), [None, Some(39_000)]);
+    let whole = file(&blk(&split));
+    assert_eq!(responses(&whole), [Some(53_000), Some(39_000)]);
+    assert!(whole.notes.is_empty(), "{:?}", whole.notes);
     let other = blk(&[(0, "Q", "R 0 + 8 [a]"), (9, "C", "R 0 + 8 [0]")]).replacen(
         "8,0 1 1 0.000009",
         "8,1 1 1 0.000009",
         1,
     );
     assert_eq!(responses(&file(&other)), [None]);
+}
+
+/// A flush request completes all flushes that were queued before it was issued.
+#[test]
+fn a_flush_request_completes_its_flushes() {
+    let events = [
+        (0, "Q", "FWS [a]"),
+        (1, "Q", "FWFS 64 + 8 [b]"),
+        (2, "D", "FF [k]"),
+        (3, "Q", "FWS [c]"),
+        (50, "C", "FF 0 [0]"),
+        (51, "D", "FF [k]"),
+        (90, "C", "FF 0 [0]"),
+        (91, "C", "FF 0 [0]"),
+    ];
+    let us = |us: u64| Some(us * 1000);
+    let queued = [us(50), us(49), None, us(87)];
+    assert_eq!(responses(&file(&blk(&events))), queued);
+    // Two requests in flight complete in their order; a failed one has no response time.
+    let requests =
+        [events[2], (9, "D", "FF [k]"), events[4], (60, "C", "FF 0 [-5]"), events[5], events[6]];
+    let text = blk(&requests);
+    assert_eq!(responses(&issued(&text)), [us(48), None, us(39)]);
+    assert!(issued(&text).notes.join("; ").contains("1 operation failed"));
+    let kernel = |(us, action, rest): &(u64, &str, &str)| {
+        let name = match *action {
+            "D" => "block_rq_issue: 8,0 FF 0 () 0 + 0 none,0,0 [k]".to_owned(),
+            "C" => "block_rq_complete: 8,0 FF () 18446744073709551615 + 0 none,0,0 [0]".to_owned(),
+            _ if rest.contains('+') => format!("block_bio_queue: 8,0 {rest}"),
+            _ => "block_bio_queue: 8,0 FWS 0 + 0 [a]".to_owned(),
+        };
+        format!("a-1 [001] ..... 0.{us:06}: {name}\n")
+    };
+    let text: String = events.iter().map(kernel).collect();
+    assert_eq!(responses(&file(&text)), queued);
+    // An operation of biosnoop that flushes before it writes takes that long in all.
+    let snoop = BIOSNOOP.replacen(" R 13092432", " FWS 13092432", 1);
+    let expected = [Some(740_000), Some(500_000), Some(500_000), Some(1_020_000)];
+    assert_eq!(responses(&file(&snoop)), expected);
+}
+
+/// Rows may be earlier than the first one: `--from 0s` begins with the earliest. A later selection begins where it did.
+#[test]
+fn operations_before_the_first_row_belong_to_the_start() {
+    let snoop = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n0.000000 a 1 sda R 8 4096 0.100\n0.001000 a 1 sda R 16 4096 5.000\n0.002000 a 1 sda R 24 4096 0.100\n";
+    let msr = "128166372003062629,usr,0,Read,4096,4096,100\n128166372003023629,usr,0,Read,8192,4096,100\n128166372003082629,usr,0,Read,12288,4096,100\n";
+    let times = |text: &str, from_ns, to_ns| {
+        let chosen = Selection { from_ns: Some(from_ns), to_ns, ..Selection::default() };
+        let file = reading(text, &chosen).unwrap();
+        rows(&file).iter().map(|row| (row.0, row.2)).collect::<Vec<_>>()
+    };
+    for text in [snoop, msr] {
+        let all = [(0, 8192), (3_900_000, 4096), (5_900_000, 12288)];
+        assert_eq!(times(text, 0, None), all);
+        assert_eq!(times(text, 0, Some(1_000_000)), all[..2]);
+        assert_eq!(times(text, 1_000_000, None), [(1_000_000, 12288)]);
+    }
+}
+
+/// A choice of events that the format does not have is refused.
+#[test]
+fn a_choice_without_effect_is_refused() {
+    let issue = Selection { action: BlockAction::Issue, ..Selection::default() };
+    let text = |text: &str| reading(text, &issue).map(drop).map_err(|e| e.to_string());
+    for of in [MSR, SYSTOR, ALIBABA, TENCENT, CLOUDPHYSICS, SPC] {
+        assert!(text(of).unwrap_err().contains("--action issue has no effect"), "{of}");
+    }
+    let binary = read(&vscsi(2, &VSCSI)[..], "it", &issue, 99).unwrap_err().to_string();
+    assert!(binary.contains("--action issue has no effect"), "{binary}");
+    for of in [BIOSNOOP, FTRACE, PERF] {
+        text(of).unwrap();
+    }
 }
 
 /// By default, a trace starts with its first operation, whatever its clock.
@@ -260,9 +348,10 @@ fn text_of_biosnoop() {
     assert_eq!((snoop.format, rows(&snoop)), (Format::Biosnoop, expected.to_vec()));
     assert_eq!(rows(&only(BIOSNOOP, "nvme0n1")), [(0, Write, 4096, 4096, Some(1_020_000))]);
     // Response times include the time in the queue, if it is known.
-    let queued = [(0, Write, 2048 * 512, 4096, Some(110_000)), (1_910_000, Flush, 0, 0, None)];
+    let flush = |at_ns| (at_ns, Flush, 0, 0, Some(200_000));
+    let queued = [(0, Write, 2048 * 512, 4096, Some(110_000)), flush(1_910_000)];
     assert_eq!(rows(&file(BIOSNOOP_QUEUED)), queued);
-    let to_driver = [(0, Write, 2048 * 512, 4096, Some(100_000)), (1_900_000, Flush, 0, 0, None)];
+    let to_driver = [(0, Write, 2048 * 512, 4096, Some(100_000)), flush(1_900_000)];
     assert_eq!(rows(&issued(BIOSNOOP_QUEUED)), to_driver);
     let chosen = Selection { format: Some(Format::Biosnoop), ..Selection::default() };
     let headless = BIOSNOOP.split_once('\n').unwrap().1;

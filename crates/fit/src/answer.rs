@@ -1,7 +1,9 @@
 //! Formats the result of a fit as text for a terminal, as a page, and as a JSON document. Does no I/O.
 
 use crate::interval::{Estimate, Known};
-use crate::{Figure as Statistics, Fitted, Measured, Statistic, median_error};
+use crate::{
+    Figure as Statistics, Fitted, Measured, Prediction, Statistic, are_printed, median_error,
+};
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{
@@ -87,34 +89,66 @@ fn parameters(fitted: &Fitted, like: &str) -> Table {
 }
 
 /// Table of the held-out cells: measured and predicted latencies.
-fn held_out(fitted: &Fitted) -> Table {
+fn held_out(predictions: &[Prediction]) -> Table {
     let mut table = Table::new([
         Column::label("held-out cell"),
-        Column::label(""),
+        Column::label("figure"),
         Column::numbers("measured", "ns"),
         Column::numbers("predicted", "ns"),
-        Column::words("error"),
-        Column::words("of the nearest cell").short("nearest").ranked(1),
+        Column::numbers("error", ""),
+        Column::numbers("of the nearest cell", "").short("nearest").ranked(1),
     ]);
     "mean and 99th percentile, or rate, of cells that the fit has not seen"
         .clone_into(&mut table.caption);
     let shown = |statistic: &Statistic| statistic.figure != Statistics::P50;
-    for prediction in fitted.held_out.iter().filter(|prediction| shown(&prediction.of)) {
+    for prediction in predictions.iter().filter(|prediction| shown(&prediction.of)) {
         let Statistic { kind, figure, value_ns, .. } = prediction.of;
-        let shown = |ns: f64| match figure {
-            Statistics::Rate => Cell::words(format!("{}/s", human::count(1e9 / ns))),
-            _ => Cell::of(Quantity::LatencyNs, Some(ns)),
-        };
         table.push([
             Cell::words(name(&prediction.cell)),
             Cell::words(figure_of(kind, figure)),
-            shown(value_ns),
-            shown(prediction.predicted_ns),
-            Cell::words(signed(prediction.error())),
-            prediction.nearest_error().map_or_else(Cell::none, |error| Cell::words(signed(error))),
+            value(figure, value_ns),
+            value(figure, prediction.predicted_ns),
+            share(prediction.error()),
+            prediction.nearest_error().map_or_else(Cell::none, share),
         ]);
     }
     table
+}
+
+/// Table of the printed figures that the device was fitted to, beside those of the twin.
+fn printed(fitted: &Fitted, cells: &[Measured]) -> Table {
+    let mut table = Table::new([
+        Column::label("printed figure"),
+        Column::label("figure"),
+        Column::numbers("printed", "ns"),
+        Column::numbers("twin", "ns"),
+        Column::numbers("error", ""),
+    ]);
+    "printed figures that the twin was fitted to".clone_into(&mut table.caption);
+    for residual in &fitted.residuals {
+        let Statistic { cell, kind, figure, value_ns, .. } = residual.of;
+        let ratio = residual.log_ratio.exp();
+        table.push([
+            Cell::words(cells[cell].name.as_str()),
+            Cell::words(figure_of(kind, figure)),
+            value(figure, value_ns),
+            value(figure, value_ns * ratio),
+            share(figure.change(ratio)),
+        ]);
+    }
+    table
+}
+
+fn share(error: f64) -> Cell {
+    Cell::number(signed(error), error)
+}
+
+/// A latency, or a rate from the mean time between operations.
+fn value(figure: Statistics, ns: f64) -> Cell {
+    match figure {
+        Statistics::Rate => Cell::words(format!("{}/s", human::count(1e9 / ns))),
+        _ => Cell::of(Quantity::LatencyNs, Some(ns)),
+    }
 }
 
 /// A figure in words, such as `read p99`. A rate covers all operations, so its words don't name a kind.
@@ -145,8 +179,13 @@ fn score(fitted: &Fitted) -> Option<String> {
 fn identified(fitted: &Fitted) -> String {
     let count =
         |known: Known| fitted.estimates.iter().filter(|estimate| estimate.known == known).count();
+    let none = if fitted.estimates.iter().all(|of| of.known == Known::NotIdentified) {
+        ": trust the twin only for workloads like these cells"
+    } else {
+        ""
+    };
     format!(
-        "{} of {} parameters known to within 5 %, {} roughly, {} not at all",
+        "{} of {} parameters known to within 5 %, {} roughly, {} not at all{none}",
         count(Known::Identified),
         fitted.estimates.len(),
         count(Known::Roughly),
@@ -236,8 +275,10 @@ pub fn show(fitted: &Fitted, cells: &[Measured], about: &About, style: Style) ->
         text.line(&line);
     }
     text.blank();
-    if !fitted.held_out.is_empty() {
-        for line in table::lines(&held_out(fitted), style) {
+    let printed = are_printed(cells).then(|| printed(fitted, cells));
+    let held_out = (!fitted.held_out.is_empty()).then(|| held_out(&fitted.held_out));
+    for table in printed.iter().chain(&held_out) {
+        for line in table::lines(table, style) {
             text.line(&line);
         }
         text.blank();
@@ -353,7 +394,11 @@ pub fn document(
     );
     let mut sections = vec![section("twin", "Measured and simulated", first)];
     if !fitted.held_out.is_empty() {
-        sections.push(section("held-out", "Predictions", vec![Block::Table(held_out(fitted))]));
+        sections.push(section(
+            "held-out",
+            "Predictions",
+            vec![Block::Table(held_out(&fitted.held_out))],
+        ));
     }
     sections.push(section("parameters", "Parameters", known));
     let command = Block::Code { caption: "Command".to_owned(), text: command.to_owned() };
@@ -425,4 +470,23 @@ pub fn json(fitted: &Fitted, cells: &[Measured], about: &About) -> Value {
         "residuals": residuals.collect::<Vec<_>>(),
         "held_out": predictions.collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_page::csv;
+
+    /// Errors are numbers, so that a page sorts them by value, and a spreadsheet reads them.
+    #[test]
+    fn errors_of_predictions_are_numbers() {
+        let (kind, figure) = (OpKind::Read, Statistics::Mean);
+        let of = Statistic { cell: 0, kind, figure, value_ns: 1000.0, error: 0.01 };
+        let cell = "held-out-mix".to_owned();
+        let table =
+            held_out(&[Prediction { cell, of, predicted_ns: 875.0, nearest_ns: Some(1250.0) }]);
+        assert!(table.columns.iter().all(|column| !column.title.is_empty()));
+        let text = csv::table(&table);
+        assert!(text.ends_with("\nmix,read mean,1000,875,-0.125,0.25\n"), "{text}");
+    }
 }

@@ -90,7 +90,11 @@ type Refused = (&'static str, String, &'static str);
 
 fn cell(of: &Record, find: &dyn Fn(&str) -> Result<Spec, String>) -> Result<Measured, Refused> {
     let spec = find(of.said("workload")).map_err(|e| {
-        ("workload", e, "give a name that `iodyno catalog workloads` lists, or a path with a `/`")
+        (
+            "workload",
+            e,
+            "give the name of a workload that `iodyno catalog` lists, or a path with a `/`",
+        )
     })?;
     let spec = changed(spec, of)?;
     let precondition = match of.text("state") {

@@ -142,7 +142,7 @@ pub(crate) fn estimates(
     let (sides, better) = profiles(problem, best, slope, &half, scale, t)?;
     let mut all = Vec::new();
     for (j, parameter) in problem.parameters.iter().enumerate() {
-        let (low, high) = sides[j];
+        let (low, high) = parameter.at_least_one_step(best.at[j], sides[j]);
         let widest = low.max(high);
         let known = match widest {
             w if w <= IDENTIFIED => Known::Identified,

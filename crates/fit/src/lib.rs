@@ -177,7 +177,9 @@ pub fn fit_structures(
     if let [_, _, ..] = starts {
         for (index, start) in starts.iter().enumerate() {
             match near(start, cells) {
+                // A misfit below 1 is chance: a structure with more parameters is no better for it.
                 Ok(scale) => {
+                    let scale = scale.max(1.0);
                     let is_best = all.first().is_none_or(|best| scale < best.1 * BETTER);
                     all.insert(if is_best { 0 } else { all.len() }, (index, scale));
                 }

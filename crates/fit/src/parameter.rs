@@ -95,6 +95,16 @@ impl Parameter {
         (value > 0.0).then_some(value)
     }
 
+    /// Widens an interval to the values that a device file rounds to the same whole number as `at`. `at` is a
+    /// logarithm, `sides` are distances from it as differences of logarithms.
+    pub(crate) fn at_least_one_step(&self, at: f64, sides: (f64, f64)) -> (f64, f64) {
+        if matches!(self.unit, Unit::BytesPerS | Unit::Share) {
+            return sides;
+        }
+        let whole = at.exp().round().max(1.0);
+        (sides.0.max(at - (whole - 0.5).ln()), sides.1.max((whole + 0.5).ln() - at))
+    }
+
     /// Whether the parameter is the rate of a limit.
     pub(crate) fn is_limit(&self) -> bool {
         self.key.ends_with("_limit.rate")
@@ -244,6 +254,8 @@ const ALL: &[Parameter] = &[
     parameter("interface.command", Unit::Ns, TIME, of_kind!(Disk, Whole, command_ns)),
     parameter("cache.accept", Unit::Ns, (50.0, 1e8), of_kind!(Disk, Whole, accept_ns)),
     parameter("memory.io", Unit::Ns, (50.0, 1e6), of_kind!(Memory, Whole, io_ns)),
+    parameter("memory.flush", Unit::Ns, (1.0, 1e6), of_kind!(Memory, Whole, flush_ns)),
+    parameter("memory.varying", Unit::Share, (0.01, 1.0), of_kind!(Memory, Real, varying_share)),
     parameter("memory.read", Unit::BytesPerS, RATE, of_kind!(Memory, Real, read_bytes_per_s)),
     parameter("memory.write", Unit::BytesPerS, RATE, of_kind!(Memory, Real, write_bytes_per_s)),
 ];

@@ -38,7 +38,7 @@ impl Family {
             Self::Flash => &["nvme-tlc-3840g"],
             Self::Disk => &["hdd-nearline-20t"],
             Self::Volume => &["virtual-disk", "virtual-disk-thread"],
-            Self::Memory => &["ramdisk-ddr3-16g"],
+            Self::Memory => &["ramdisk-ddr3-16g", "ram-in-process"],
         }
     }
 

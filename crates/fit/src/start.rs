@@ -59,9 +59,9 @@ impl Extremes {
     }
 }
 
-/// Returns one or two lists of start values. The first is [`values`]. For an SSD, the second takes each controller time
-/// from `device` if that is shorter. For a volume with limits, the second has limits that bind at the largest measured
-/// rates, and those latencies of `device` that are shorter. Printed figures have one list.
+/// Returns one or two lists of start values. The first is [`values`]. The second takes `device`'s own values where they
+/// are shorter: for an SSD, of the controller times; for a volume with limits, of the latencies, and each of its limits
+/// starts at the largest measured rate, so that it binds. For printed figures, only the first list is returned.
 pub(crate) fn candidates(
     parameters: &[Parameter],
     device: &Device,

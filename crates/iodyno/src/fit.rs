@@ -414,8 +414,14 @@ fn cells(
                 format!(". --from {} --doubtful uses all cells that are not invalid", run.id);
             ("have warnings", remedy)
         };
+        // An emulated target is always quiet.
+        let again = if target.name.starts_with("model:") {
+            "measure for longer (--time), and a volume with burst credits with credits=0"
+        } else {
+            "measure again when the machine and the target are quiet"
+        };
         return Err(Failure::method(format!(
-            "{doubtful} of {all_count} cells of run {} {what} ({codes}), so nothing was fitted: measure again when the machine and the target are quiet{remedy}",
+            "{doubtful} of {all_count} cells of run {} {what} ({codes}), so nothing was fitted: {again}{remedy}",
             run.id
         )));
     }

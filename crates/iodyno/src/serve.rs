@@ -108,7 +108,9 @@ fn request(flags: &Serve) -> Result<ServeRequest, Failure> {
 /// Parses the NBD addresses, each `unix:PATH` or `HOST:PORT`.
 fn endpoints(flags: &Serve) -> Result<Vec<Endpoint>, Failure> {
     let read = |text: &String| match text.strip_prefix("unix:") {
-        Some("") => Err(Failure::input("--nbd unix: lacks the path of a socket")),
+        Some("") => Err(Failure::input(
+            "`--nbd unix:` lacks the path of a socket, as in unix:/run/flash.sock",
+        )),
         Some(path) => Ok(Endpoint::Unix(PathBuf::from(path))),
         None => text.parse().map(Endpoint::Tcp).map_err(|_| {
             let why =

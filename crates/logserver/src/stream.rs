@@ -10,6 +10,7 @@ use crate::wanted::{Order, Wanted};
 use iodyno_msglog::chunk::Invalid;
 use iodyno_msglog::protocol::{End, ErrorCode, Reply, ServerError, Start};
 use iodyno_msglog::{Chunk, SegmentReader, Storage};
+use iodyno_units::human;
 use std::sync::Arc;
 
 /// Number of log bytes that a scan may read for one evaluation step of its budget.
@@ -37,6 +38,8 @@ pub(crate) struct Cursor<'a> {
     position: u64,
     /// Number of the next message to encode.
     next: u64,
+    /// Number of the first message that was found in the log, whether sent or not; 0 until then.
+    first: u64,
     /// Earliest publication time of messages in the stream, ns since 1970.
     from_ns: u64,
     /// Exclusive upper bound of the stream's message numbers; `None` for a subscription.
@@ -45,11 +48,11 @@ pub(crate) struct Cursor<'a> {
     checks_first: bool,
 }
 
-fn gone(core: &Core, shared: &Shared, next: u64) -> ServerError {
-    let kept = core.layout.slots() * core.layout.segment_bytes;
-    let oldest = shared.log.oldest_position();
+fn gone(shared: &Shared, next: u64) -> ServerError {
+    let kept_bytes = shared.log.durable_position() - shared.log.oldest_position();
     let words = format!(
-        "message {next} is no longer kept: the log keeps {kept} bytes, and now begins at position {oldest}; read from the oldest message, or read faster"
+        "message {next} is no longer kept: the log holds the last {}; read from the oldest message, or read faster",
+        human::size(kept_bytes)
     );
     ServerError::new(ErrorCode::Gone, next, words)
 }
@@ -87,6 +90,7 @@ impl<'a> Cursor<'a> {
             reader: None,
             position,
             next,
+            first: 0,
             from_ns,
             end,
             checks_first: matches!(order.start, Start::Message(_)),
@@ -107,9 +111,10 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// Number of the next message, at which a later stream can continue.
+    /// Number of the next message, at which a later stream can continue. If the requested end is no longer retained,
+    /// this is the oldest message.
     pub(crate) fn next(&self) -> u64 {
-        self.end.map_or(self.next, |end| end.min(self.next))
+        self.end.map_or(self.next, |end| end.min(self.next).max(self.first))
     }
 
     /// Releases the reader and its memory while the client does not read.
@@ -141,7 +146,7 @@ impl<'a> Cursor<'a> {
                 return Ok(Progress::UpToDate);
             }
             if self.position < shared.log.oldest_position() {
-                return Err(gone(core, &shared, self.next));
+                return Err(gone(&shared, self.next));
             }
             let recent = shared.recent(self.position);
             drop(shared);
@@ -209,7 +214,7 @@ impl<'a> Cursor<'a> {
             Err(invalid) => {
                 let shared = core.lock();
                 if self.position < shared.log.oldest_position() {
-                    return Err(gone(core, &shared, self.next));
+                    return Err(gone(&shared, self.next));
                 }
                 drop(shared);
                 let damage = core.damages.iter().find(|damage| {
@@ -245,13 +250,16 @@ impl<'a> Cursor<'a> {
         let Ok(_pass) = slice.next() else { return Ok(false) };
         let header = &chunk.header;
         slice.spends(u64::from(header.used_bytes) / STEP_BYTES);
+        if self.first == 0 && header.messages > 0 {
+            self.first = header.first_message;
+        }
         if self.checks_first && header.messages > 0 {
             self.checks_first = false;
             let is_damaged = core.damages.iter().any(|damage| {
                 damage.messages.is_none_or(|(first, end)| (first..end).contains(&self.next))
             });
             if header.first_message > self.next && !is_damaged {
-                return Err(gone(core, &core.lock(), self.next));
+                return Err(gone(&core.lock(), self.next));
             }
         }
         let after = header.first_message + u64::from(header.messages);

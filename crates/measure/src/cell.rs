@@ -234,8 +234,8 @@ pub struct Resources {
     /// normal wake-up latency. Intervals after the last wait are absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub starved_by_interval_ns: Vec<u64>,
-    /// Bytes moved by all operations of the cell, including those of the ramp and those that completed after the
-    /// window.
+    /// Bytes moved by all reads and writes of the cell, including those of the ramp and those that completed after the
+    /// window. Trims and zeroes move none.
     pub moved_bytes: u64,
     /// Number of operations in flight, integrated over the window, operation × ns.
     pub outstanding_area_ns: u128,

@@ -273,11 +273,13 @@ impl Histogram {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Standard deviation, ns, computed from the middles of the buckets; None when empty.
+    /// Standard deviation, ns, computed from the middles of the buckets, clamped to the exact minimum and maximum; None
+    /// when empty. 0 if all values are equal.
     pub fn stddev_ns(&self) -> Option<f64> {
         let mean = self.mean_ns()?;
-        let squares: f64 =
-            self.buckets().map(|b| (b.middle_ns() - mean).powi(2) * b.count as f64).sum();
+        let (min, max) = (self.min_ns as f64, self.max_ns as f64);
+        let square = |b: Bucket| (b.middle_ns().clamp(min, max) - mean).powi(2) * b.count as f64;
+        let squares: f64 = self.buckets().map(square).sum();
         Some((squares / self.count as f64).sqrt())
     }
 
@@ -447,6 +449,17 @@ mod tests {
         assert!(h.supported_quantile_ns(0.999).is_some());
         assert_eq!(h.supported_quantile_ns(0.9999), None);
         assert_eq!(Histogram::new().supported_quantile_ns(0.5), None);
+    }
+
+    /// The middle of their bucket is not the value.
+    #[test]
+    fn equal_values_do_not_deviate() {
+        let mut h = Histogram::new();
+        h.record_n(1_000_001, 100);
+        assert_eq!(h.stddev_ns(), Some(0.0));
+        h.record_n(3_000_001, 100);
+        assert!((h.stddev_ns().unwrap() / 1e6 - 1.0).abs() < 1.0 / 128.0, "{:?}", h.stddev_ns());
+        assert_eq!(Histogram::new().stddev_ns(), None);
     }
 
     #[test]

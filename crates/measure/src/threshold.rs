@@ -230,9 +230,19 @@ impl Outcome<'_> {
     }
 }
 
-/// Judges the cells of a run. Returns at least one outcome per threshold, in the order of `thresholds`.
+/// Judges the cells of a run, each with its requested repeats. Returns at least one outcome per threshold, in the order
+/// of `thresholds`. For a run of a method, use [`judge_groups`]: only its stages say which rounds are repeats.
 pub fn judge<'a>(thresholds: &'a [Threshold], cells: &'a [Cell]) -> Vec<Outcome<'a>> {
-    let groups = with_repeats(cells);
+    judge_groups(thresholds, cells, &with_repeats(cells))
+}
+
+/// Judges `groups` of the cells of a run. A group is a cell and its repeats, which are judged together; cells in no
+/// group are not judged. Returns at least one outcome per threshold, in the order of `thresholds`.
+pub fn judge_groups<'a>(
+    thresholds: &'a [Threshold],
+    cells: &'a [Cell],
+    groups: &[Vec<&'a Cell>],
+) -> Vec<Outcome<'a>> {
     let speaks = representative(cells);
     let mut outcomes = Vec::new();
     for threshold in thresholds {
@@ -517,6 +527,19 @@ mod tests {
         assert!(!of[0].1 && of[0].3.contains("ERRORS"), "{of:?}");
         let cut = Cell { ended: Ended::Crashed, ..cell("a", 0, &[(OpKind::Read, 1_000, 2_000)]) };
         assert!(!outcomes("iops>1", &[cut])[0].1);
+    }
+
+    /// Groups decide which cells are judged, and which together: here the last two rounds of a method's cell, whose
+    /// first round was transient.
+    #[test]
+    fn given_groups_are_judged_together() {
+        let rounds = [9_000, 500, 600].map(|ops| cell("a", 0, &[(OpKind::Read, 100_000, ops)]));
+        let threshold = [parse("iops<560")];
+        let groups = [rounds[1..].iter().collect::<Vec<_>>()];
+        let of = judge_groups(&threshold, &rounds, &groups);
+        assert_eq!((of.len(), of[0].repeats, of[0].value), (1, 2, Some(550.0)));
+        assert!(of[0].held && of[0].is_close(), "{of:?}");
+        assert_eq!(judge(&threshold, &rounds).len(), 3, "rounds are no requested repeats");
     }
 
     /// With several targets, the merged cell is judged.

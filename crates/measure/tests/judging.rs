@@ -161,7 +161,9 @@ fn late_operations_have_the_cause_that_the_figures_allow() {
     lateness.record_n(100, 490);
     lateness.record_n(4_000_000, 10);
     cell.lateness = Some(lateness);
-    for (depth, expected) in [(16, "full during bursts or stalls"), (1024, "the queues had room")] {
+    // In open loop a worker's queue has at least 256 places.
+    let full = "full during bursts or stalls; raise --threads, or --depth above 256;";
+    for (depth, expected) in [(16, full), (1024, "the queues had room")] {
         cell.key.depth = depth;
         let text = said(&cell, "LATE_SUBMISSION").unwrap();
         assert!(text.contains(expected), "{depth}: {text}");
@@ -630,6 +632,10 @@ fn emulated_transients_are_warned_of() {
         text.contains("a --ramp that is 11 s longer"),
         "the window's 2 s, and 1.5 times: {text}"
     );
+    assert!(!text.contains("fresh"), "it did not begin fresh: {text}");
+    let mut fresh = cell(level(48, 86, true));
+    fresh.evidence.device_state = Some("fresh".to_owned());
+    assert!(said(&fresh, "TRANSIENT").unwrap().ends_with(" longer, or leave out state=fresh"));
     let text = said(&cell(level(20, 10, true)), "TRANSIENT").unwrap();
     assert!(text.contains("would be empty 2 s later"), "{text}");
     let credits =
@@ -683,6 +689,12 @@ fn emulated_transients_are_warned_of() {
         Some(WarmUp { took_ns: 5_000_000_000, unsteady, net_share: Some(0.25) });
     let text = said(&of_method, "TRANSIENT").unwrap();
     assert!(text.contains("after a warm-up of 5 s, at 25.0 %"), "{text}");
+    // A method refuses --ramp: its file sets the ramps.
+    let by_file = "of a method by `ramp` in a copy of its file";
+    assert!(text.contains("a ramp that is longer (") && text.contains(by_file), "{text}");
+    of_method.evidence.warm_up.as_mut().unwrap().unsteady = None;
+    let text = said(&of_method, "TRANSIENT").unwrap();
+    assert!(text.contains("a ramp that is 11 s longer (") && text.contains(by_file), "{text}");
 }
 
 /// Flash DIMMs share driver threads by default: this is a note if the threads limit the rate, and nothing otherwise.

@@ -37,7 +37,7 @@ pub struct Figures {
     pub window_ns: u64,
     /// Outstanding operations of all workers of a target: threads × depth in closed loop, the measured mean in
     /// open loop.
-    pub oio: u32,
+    pub oio: f64,
     /// Offered operations per second of all targets together; `None` in closed loop.
     pub offered_iops: Option<f64>,
     /// Whether the targets kept up with the offered rate; false in closed loop.
@@ -66,8 +66,8 @@ impl Figures {
             window_ns: cell.window_ns,
             // In an open loop the depth is only a cap.
             oio: match cell.key.offered_iops {
-                Some(_) => cell.oio_mean().ceil() as u32,
-                None => cell.key.threads.saturating_mul(cell.key.depth),
+                Some(_) => cell.oio_mean(),
+                None => f64::from(cell.key.threads) * f64::from(cell.key.depth),
             },
             offered_iops: cell.key.offered_iops,
             is_rate_met: rate_met(cell).is_some_and(RateMet::is_met),

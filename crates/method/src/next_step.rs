@@ -1,6 +1,8 @@
 //! A method (a measuring plan in stages) and its next step. The next step depends only on the completed steps and their
 //! order, so it is the same after a crash.
 
+mod early_end;
+
 use crate::axis::{AxisKind, Value};
 use crate::choice::MethodSource;
 use crate::completed_step::{Done, Figures, response_time};
@@ -8,17 +10,12 @@ use crate::grid::Grid;
 use crate::rate_search::RateSearch;
 use crate::stage::{Act, Ceiling, Cells, Points, Rounds, Series, Stage, Track, Which};
 use crate::step::{CellStep, Step};
+use early_end::{SETTLE_OPS, TAIL_OPS, emulation};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum, mid_points, optimum};
 use iodyno_measure::statistics::steady::{Progress, SteadyState};
-use iodyno_measure::{Place, Role, Threshold};
+use iodyno_measure::{Metric, Place, Role, Threshold};
 use iodyno_units::{Precondition, human};
-use iodyno_workload::{CellSpec, EmulationOptions, Settle, Spec};
-
-/// Minimum number of operations in a cell before it may end early; enough for a 99.9th percentile.
-const SETTLE_OPS: u64 = 12_000;
-/// Minimum number of operations in the measurement of an operating point, so that a hundred lie beyond the
-/// 99.999th percentile.
-const TAIL_OPS: u64 = 10_000_000;
+use iodyno_workload::{ActiveRange, CellSpec, Edge, Spec};
 
 /// A validated measuring plan in stages, to which the operator's options are applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,7 +162,7 @@ impl Method {
                 }),
                 Act::Purge | Act::Wait { .. } | Act::Fill(_) => None,
                 Act::Cells(cells) => self.cells(cells, seed, done, &mine, &at)?,
-                Act::Rounds(rounds) => rounds_next(rounds, &mine, &at)?,
+                Act::Rounds(rounds) => rounds_next(rounds, &self.judged(number), &mine, &at)?,
                 Act::Series(series) => series_next(series, &mine, &at)?,
                 Act::Points(points) => self.points(points, subject, done, &mine, &at)?,
                 Act::RateSearch(search) => rate_search_next(search, &mine, &at)?,
@@ -193,7 +190,8 @@ impl Method {
         }
         let index = grid.ordered(cells.order, seed, round as u32, position);
         let place = at(round as u32, index as u32, Role::Measure);
-        let mut step = cell(grid, index, place)?;
+        let judged = self.judged(place.stage as usize);
+        let mut step = cell(grid, index, &judged, place)?;
         if let Some(share) = grid.point(index)?.rate_share {
             let of = grid.rate_of.unwrap_or_default();
             let most = of_stage(done, step.place.subject, of)
@@ -237,6 +235,9 @@ impl Method {
         let spec = chosen.spec.with_time(points.time_ns)?;
         let mut cell = CellSpec::new(format!("{} {}", which.name(), chosen.name), spec);
         cell.emulation = emulation(grid.state, chosen.fill, Some(TAIL_OPS));
+        let judged = points.ceilings.iter().map(|ceiling| Metric::of_all(ceiling.of));
+        let settle = cell.emulation.settle;
+        cell.emulation.settle = settle.and_then(|of| Self::settle_for(of, &cell.spec, judged));
         let step = CellStep {
             cell,
             place,
@@ -333,7 +334,7 @@ pub(crate) fn load_points(
         all.push((
             index,
             LoadPoint {
-                oio: of[0].oio,
+                oio: of[0].oio.ceil() as u32,
                 iops,
                 latency_ns: ceilings.iter().map(|c| c.of.of(&together)).collect(),
                 sound: of.iter().all(|f| f.sound),
@@ -343,12 +344,20 @@ pub(crate) fn load_points(
     all
 }
 
-/// Creates the step that measures a point of a grid.
-fn cell(grid: &Grid, index: usize, mut place: Place) -> Result<CellStep, String> {
+/// Creates the step that measures a point of a grid. `judged`: metrics by which the method decides.
+fn cell(
+    grid: &Grid,
+    index: usize,
+    judged: &[Metric],
+    mut place: Place,
+) -> Result<CellStep, String> {
     let point = grid.point(index)?;
     place.at = point.words;
     let mut cell = CellSpec::new(point.name, point.spec);
     cell.emulation = emulation(grid.state, point.fill, grid.settles.then_some(SETTLE_OPS));
+    let judged = judged.iter().copied();
+    let settle = cell.emulation.settle;
+    cell.emulation.settle = settle.and_then(|of| Method::settle_for(of, &cell.spec, judged));
     Ok(CellStep { cell, place, targets: point.targets, engine: point.engine, then_wait_ns: 0 })
 }
 
@@ -356,17 +365,6 @@ fn before_step(spec: &Spec, place: Place) -> Step {
     let mut cell = CellSpec::new(before_name(place.stage as usize), spec.clone());
     cell.emulation = emulation(Precondition::Workload, None, Some(SETTLE_OPS));
     Step::Cell(Box::new(CellStep { cell, place, targets: None, engine: None, then_wait_ns: 0 }))
-}
-
-/// Emulation options of a cell. If the cell starts in its workload's steady state, it may end early once its
-/// mean is precise and `settle_ops` operations have completed.
-fn emulation(
-    precondition: Precondition,
-    fill: Option<f64>,
-    settle_ops: Option<u64>,
-) -> EmulationOptions {
-    let settle_ops = settle_ops.filter(|_| precondition == Precondition::Workload);
-    EmulationOptions { precondition, fill, settle: settle_ops.map(Settle::to_1_percent) }
 }
 
 /// Feeds the tracking variables of all complete rounds to the steady-state test.
@@ -401,6 +399,7 @@ pub(crate) fn per_round(rounds: &Rounds) -> usize {
 
 fn rounds_next(
     rounds: &Rounds,
+    judged: &[Metric],
     mine: &[&Done],
     at: &dyn Fn(u32, u32, Role) -> Place,
 ) -> Result<Option<Step>, String> {
@@ -416,7 +415,7 @@ fn rounds_next(
         }
         part -= 1;
     }
-    let step = cell(&rounds.grid, part, at(round, part as u32, Role::Measure))?;
+    let step = cell(&rounds.grid, part, judged, at(round, part as u32, Role::Measure))?;
     Ok(Some(Step::Cell(Box::new(step))))
 }
 
@@ -425,7 +424,7 @@ fn rate_search_next(
     mine: &[&Done],
     at: &dyn Fn(u32, u32, Role) -> Place,
 ) -> Result<Option<Step>, String> {
-    let mut step = cell(&search.grid, 0, at(mine.len() as u32, 0, Role::Measure))?;
+    let mut step = cell(&search.grid, 0, &[], at(mine.len() as u32, 0, Role::Measure))?;
     // A steady mean does not imply a known tail.
     step.cell.emulation.settle = None;
     if mine.is_empty() {
@@ -470,18 +469,28 @@ fn series_next(
     at: &dyn Fn(u32, u32, Role) -> Place,
 ) -> Result<Option<Step>, String> {
     let n = mine.len() as u32;
-    let capacity_bytes = mine.last().and_then(|d| d.figures.as_ref()).map_or(0, |f| f.active_bytes);
+    let active_bytes = mine.last().and_then(|d| d.figures.as_ref()).map_or(0, |f| f.active_bytes);
+    let active = series.grid.base.first().map_or(ActiveRange::WHOLE, |(_, spec)| spec.active());
+    let fill_bytes = active_bytes as f64 / share_of_capacity(active);
     let written: u64 =
         mine.iter().filter_map(|d| d.figures.as_ref()).map(|f| f.written_bytes).sum();
     let filled = series
         .fills_max
-        .is_some_and(|fills| capacity_bytes > 0 && written as f64 >= fills * capacity_bytes as f64);
+        .is_some_and(|fills| fill_bytes > 0.0 && written as f64 >= fills * fill_bytes);
     let steady =
         series_steady(series, mine)?.is_some_and(|s| s.report().progress == Progress::Reached);
     if n >= series.samples_max || filled || steady {
         return Ok(None);
     }
-    let mut step = cell(&series.grid, 0, at(n, 0, Role::Measure))?;
+    let mut step = cell(&series.grid, 0, &[], at(n, 0, Role::Measure))?;
     step.then_wait_ns = series.wait_ns;
     Ok(Some(Step::Cell(Box::new(step))))
+}
+
+/// Share of the target's capacity that a range covers. A range in bytes counts as all of it, because results do not
+/// state the capacity.
+fn share_of_capacity(active: ActiveRange) -> f64 {
+    let (Edge::Share(start), Edge::Share(end)) = (active.start, active.end) else { return 1.0 };
+    let start = if active.is_length { 0.0 } else { start.fraction() };
+    end.fraction() - start
 }

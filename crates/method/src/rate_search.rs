@@ -143,7 +143,7 @@ impl RateSearch {
     /// cells.
     pub(crate) fn course(&self, figures: &[&Figures]) -> Option<Course> {
         let (first, probes) = figures.split_first()?;
-        let reach = f64::from(OUTSTANDING_MAX) / f64::from(first.oio.max(1));
+        let reach = f64::from(OUTSTANDING_MAX) / first.oio.max(1.0);
         let capacity_iops = first.summary.ops_per_s;
         let mut course = Course::from_capacity(capacity_iops, reach.max(REACH_MIN) * capacity_iops);
         for figures in probes {

@@ -1,6 +1,7 @@
 //! The methods of the catalog: each can be read, and SNIA's tests take the time that the specification requires.
 
-use iodyno_method::{Budget, Method, MethodSource};
+use iodyno_method::{Act, Budget, Method, MethodSource};
+use iodyno_units::OpKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -82,7 +83,38 @@ fn snias_tests_take_as_long_as_the_specification_requires() {
     let dirth = Budget::new(&method("pts-dirth"), 1 << 30);
     // 775 samples of saturation at most; rounds of 54 min; three points of 70 min.
     assert_eq!(dirth.time_max_ns, (775 + 25 * 54 + 3 * 70) * MINUTE_NS);
+    // The composite block workload takes the same procedure.
+    assert_eq!(Budget::new(&method("pts-cbw"), 1 << 30), dirth);
+    for name in ["pts-cbw", "pts-dirth"] {
+        let hours = |ns: u64| (ns as f64 / HOUR_NS as f64).round();
+        let words = format!("({} to {} h)", hours(dirth.time_min_ns), hours(dirth.time_max_ns));
+        let about = method(name).about;
+        assert!(about.ends_with(&words), "{about}: {words}");
+    }
     let hir = Budget::new(&method("pts-hir"), 1 << 30);
     let waits = (5 + 10 + 15 + 25 + 50) * 360 + 10 * 5 * 360;
     assert_eq!(hir.time_max_ns, 775 * MINUTE_NS + waits * 1_000_000_000);
+}
+
+/// The writes before each round and each histogram are those of the measured workload, at the highest demand.
+#[test]
+fn snias_writes_beforehand_are_of_the_tests_workload() {
+    for (name, block_sizes) in [("pts-dirth", 1), ("pts-cbw", 12)] {
+        let method = method(name);
+        let before = method.stages.iter().filter_map(|stage| match &stage.act {
+            Act::Rounds(rounds) => rounds.before.as_ref(),
+            Act::Points(points) => points.before.as_ref(),
+            _ => None,
+        });
+        let before: Vec<_> = before.collect();
+        assert_eq!(before.len(), 2, "{name}");
+        for (spec, ns) in before {
+            assert!(spec.issues(OpKind::Write) && !spec.issues(OpKind::Read), "{name}");
+            assert_eq!((spec.threads(), spec.depth(), spec.limits().ramp_ns), (32, 32, 0));
+            assert_eq!(spec.limits().time_ns, Some(*ns));
+            let blocks = spec.blocks(OpKind::Write);
+            assert_eq!(blocks.len(), block_sizes, "{name}: {blocks:?}");
+            assert!(block_sizes > 1 || blocks[0].bytes == 8192, "{name}: {blocks:?}");
+        }
+    }
 }

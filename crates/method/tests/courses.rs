@@ -2,8 +2,8 @@
 //! files.
 
 use iodyno_measure::statistics::steady::Progress;
-use iodyno_measure::{Cell, CellKey, ClassStats, Interval, IoLimit, Level, Place, Role};
-use iodyno_method::findings::Showed;
+use iodyno_measure::{Cell, CellKey, ClassStats, Ended, Interval, IoLimit, Level, Place, Role};
+use iodyno_method::findings::{RateSearchFinding, Showed};
 use iodyno_method::{Choice, Done, Method, MethodSource, Step, Sweep, findings};
 use iodyno_units::OpKind;
 use proptest::prelude::*;
@@ -248,8 +248,76 @@ fn a_series_ends_by_its_first_limit() {
     };
     assert_eq!(samples("", 0), 40);
     assert_eq!(samples("fills = 2.0", 0), 8);
+    // The megabyte is half of the capacity, or a quarter.
+    assert_eq!(samples("fills = 2.0\nactive = \"0%..50%\"", 0), 16);
+    assert_eq!(samples("fills = 2.0\nactive = \"50%..+25%\"", 0), 32);
     assert_eq!(samples("steady_every = 3", 0), 15);
     assert_eq!(samples("steady_every = 3", 30), 40, "what rises is not steady");
+}
+
+/// The end of a series is its steady-state window, which begins with the first judged sample; without a steady state, the
+/// last samples. The finding says how many samples it covers.
+#[test]
+fn the_end_of_a_series_is_its_steady_state_window() {
+    let end = |drift: u64| {
+        let text = "schema = 1\n[[stages]]\ndo = \"series\"\nread = \"0%\"\ntime = \"1s\"\nsamples = 40\nsteady_every = 3";
+        let method = method(text);
+        let cells =
+            play(
+                &method,
+                1,
+                |_, n| {
+                    if n < 2 { (500, 1000) } else { (64 + drift * n as u64, 1000) }
+                },
+            );
+        let findings = findings(&method, 1, 1, &cells);
+        let Some(Showed::Series(series)) = &findings.subjects[0].stages[0].showed else { panic!() };
+        (series.samples.len(), series.end_samples, series.end.n, series.end.iops)
+    };
+    // The drive was fresh in samples 1 and 2; samples 3, 6, 9, 12 and 15 were judged.
+    assert_eq!(end(0), (15, 13, 13, Some(64.0)));
+    let (samples, counted, n, _) = end(30);
+    assert_eq!((samples, counted, n), (40, 10, 10));
+}
+
+/// In open loop the outstanding I/Os of a point are the measured mean, not a whole number.
+#[test]
+fn outstanding_ios_of_an_offered_rate_are_the_measured_mean() {
+    let method = method(
+        "schema = 1\n[[stages]]\ndo = \"cells\"\nrate = [\"1000\"]\ndepth = [32]\ntime = \"1s\"",
+    );
+    let mut cells = play(&method, 1, |_, _| (1_000, 5_240_000));
+    cells[0].resources.outstanding_area_ns = 5_240_000_000;
+    let findings = findings(&method, 1, 1, &cells);
+    let Some(Showed::Sweep(sweep)) = &findings.subjects[0].stages[0].showed else { panic!() };
+    assert!((sweep.table.rows[0].oio - 5.24).abs() < 1e-6, "{}", sweep.table.rows[0].oio);
+}
+
+/// A cell whose latencies decide something may end early only once it supports their percentiles, and not at all for a
+/// maximum.
+#[test]
+fn cells_end_early_with_enough_operations_for_what_is_judged() {
+    let ops_min = |stage: &str| {
+        let stage = format!("schema = 1\n[[stages]]\nname = \"a\"\ntime = \"1s\"\n{stage}");
+        let step = method(&stage).next(0, 1, &[]).unwrap();
+        let Step::Cell(step) = step else { panic!("{step:?}") };
+        step.cell.emulation.settle.map(|settle| settle.ops_min)
+    };
+    let cells = |more: &str| format!("do = \"cells\"\nread = \"90%\"\n{more}");
+    assert_eq!(ops_min(&cells("")), Some(12_000));
+    assert_eq!(ops_min(&cells("ceiling = { mean = \"5ms\" }")), Some(12_000));
+    // A hundred of the writes, a tenth of all operations.
+    let near = |found: Option<u64>, ops: u64| found.is_some_and(|found| found.abs_diff(ops) <= 1);
+    assert!(near(ops_min(&cells("ceiling = { \"p99.9\" = \"5ms\" }")), 1_000_000));
+    assert_eq!(ops_min(&cells("ceiling = { max = \"5ms\" }")), None);
+    let points = "[[stages]]\ndo = \"points\"\nof = \"a\"\nchoose = \"max\"\ntime = \"1s\"\nceiling = { max = \"5ms\" }";
+    assert_eq!(ops_min(&cells(points)), None);
+    let rounds = |measure: &str| {
+        format!("do = \"rounds\"\nread = \"0%\"\ntrack = [{{ measure = \"{measure}\" }}]")
+    };
+    assert_eq!(ops_min(&rounds("mean")), Some(12_000));
+    assert!(near(ops_min(&rounds("p99.9")), 100_000));
+    assert_eq!(ops_min(&rounds("max")), None);
 }
 
 #[test]
@@ -281,6 +349,11 @@ fn errors_are_reported_at_their_position() {
         (cells("order = \"down\""), "\"down\"", "`order` must be one of"),
         (cells("rate = [\"50%\"]"), "[\"50%\"]", "an earlier stage to refer to"),
         (cells("ceiling = { iops = \"5ms\" }"), "\"5ms\"", "needs a latency"),
+        (
+            cells("read = [\"0%\", \"100%\"]\ndepth = [1, 2]\nceiling = { p99 = \"1ms\" }"),
+            "{ p99 = \"1ms\" }",
+            "also varies `read` vary only depth, threads and rate",
+        ),
         (cells("state = \"used\""), "\"used\"", "`state` must be one of"),
         (cells("workload = \"nope\""), "\"nope\"", "no workload"),
         (cells("workload = []"), "[]", "empty"),
@@ -382,6 +455,107 @@ fn even(cell: &mut Cell, iops: u64) {
     (cell.interval_ns, cell.window_ns) = (100_000_000, 5_000_000_000);
 }
 
+/// A method without a file: a search for the highest rate under `limit`, or a sweep of one cell.
+fn of_command_line(limit: Option<&str>) -> Method {
+    let source = MethodSource {
+        name: "s".to_owned(),
+        workloads: [("w".to_owned(), "schema = 1\n[mix]\nwrite = 1".to_owned())].into(),
+        sweep: Some(Sweep {
+            find_rate: limit.map(|limit| limit.parse().unwrap()),
+            repeats: 1,
+            ..Sweep::default()
+        }),
+        ..MethodSource::default()
+    };
+    Method::new(source).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+fn rate_search(method: &Method, cells: &[Cell]) -> RateSearchFinding {
+    match findings(method, 1, 1, cells).subjects[0].stages[0].showed.clone() {
+        Some(Showed::RateSearch(found)) => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Rates below 4,000/s have a latency of 500 µs, higher ones 2 ms.
+fn with_an_edge(step: &Step) -> (u64, u64) {
+    match offered(step) {
+        Some(rate) if rate < 4_000.0 => (rate as u64, 500_000),
+        Some(rate) => (rate.min(5_000.0) as u64, 2_000_000),
+        None => (5_000, 5_000_000),
+    }
+}
+
+/// A search that was interrupted before any rate missed the limit has found no highest rate, only a lower bound.
+#[test]
+fn an_unfinished_search_claims_no_highest_rate() {
+    let search = of_command_line(Some("p99<1ms"));
+    let all = play(&search, 1, |step, _| with_an_edge(step));
+    let said = |cells: usize| rate_search(&search, &all[..cells]).sentence();
+    for (cells, words) in [
+        (1, "the highest rate with p99 < 1.00 ms is unknown"),
+        (3, "the highest rate with p99 < 1.00 ms is at least 3.75 k/s"),
+        (5, "the highest rate with p99 < 1.00 ms is 3.75 k/s to 4.38 k/s"),
+    ] {
+        let said = said(cells);
+        assert!(said.starts_with("the search is unfinished") && said.contains(words), "{said}");
+    }
+    assert!(
+        said(all.len()).starts_with("highest rate with p99 < 1.00 ms: 3.9"),
+        "{}",
+        said(all.len())
+    );
+}
+
+/// The mean latency has a confidence interval, too: of equally many operations in each interval, that of the mean of
+/// the intervals' means.
+#[test]
+fn a_mean_latency_has_an_interval() {
+    let search = of_command_line(Some("mean<1ms"));
+    let mut cells = play(&search, 1, |step, _| with_an_edge(step));
+    let factor = |i: u64| 0.9 + 0.02 * (i * 7 % 11) as f64;
+    for cell in &mut cells {
+        let class = cell.series[0].class(OpKind::Write).unwrap();
+        let (ops, ns) = (class.ops() / 10, class.service.mean_ns().unwrap());
+        let interval = |i: u64| {
+            let mut interval = Interval::default();
+            interval.class_mut(OpKind::Write).service.record_n((ns * factor(i)) as u64, ops);
+            interval
+        };
+        cell.series = (0..55).map(interval).collect();
+        (cell.interval_ns, cell.window_ns) = (100_000_000, 5_500_000_000);
+    }
+    let found = rate_search(&search, &cells);
+    let means: Vec<f64> = (0..55).map(|i| 500_000.0 * factor(i)).collect();
+    let expected = iodyno_measure::statistics::batch::mean(&means, 0.95).unwrap().interval;
+    let within = found.probes[0].within.unwrap();
+    let ends = [within.low_ns, within.high_ns].map(|ns| ns.unwrap() as f64);
+    assert!(
+        (ends[0] - expected.low).abs() < 3.0 && (ends[1] - expected.high).abs() < 3.0,
+        "{within:?} {expected:?}"
+    );
+    assert_eq!(
+        (found.surely_holds_iops, found.surely_fails_iops),
+        (found.holds_iops, found.fails_iops)
+    );
+    assert!(found.sentence().contains("/s (95 %); "), "{}", found.sentence());
+}
+
+/// A sweep has no file to deviate from; its plan says that cells may end early.
+#[test]
+fn a_sweep_does_not_deviate_from_a_file() {
+    let deviations = |method: &Method| {
+        let mut cells = play(method, 1, |_, _| (1_000, 1_000));
+        cells[0].ended = Ended::Settled;
+        findings(method, 1, 1, &cells).verdicts.into_iter().map(|v| v.text).collect::<Vec<_>>()
+    };
+    assert_eq!(deviations(&of_command_line(None)), [""; 0]);
+    let file = method("schema = 1\n[[stages]]\ndo = \"cells\"\ndepth = [1, 8]\ntime = \"1s\"");
+    let words =
+        "deviates from the method's file: cells ended early where their steady state was proven";
+    assert_eq!(deviations(&file), [words]);
+}
+
 /// A load curve or a rate search that ends at an external limit says so, whether the limit was read from the kernel or
 /// inferred. On a device without a limit, it does not.
 #[test]
@@ -389,23 +563,9 @@ fn an_edge_that_is_a_limit_s_is_named_so() {
     let sweep = method(
         "schema = 1\n[[stages]]\nname = \"d\"\ndo = \"cells\"\ndepth = [1, 4, 16]\ntime = \"1s\"",
     );
-    let search = Method::new(MethodSource {
-        name: "s".to_owned(),
-        workloads: [("w".to_owned(), "schema = 1\n[mix]\nwrite = 1".to_owned())].into(),
-        sweep: Some(Sweep {
-            find_rate: Some("p99<1ms".parse().unwrap()),
-            repeats: 1,
-            ..Sweep::default()
-        }),
-        ..MethodSource::default()
-    });
-    let search = search.unwrap_or_else(|e| panic!("{e:?}"));
+    let search = of_command_line(Some("p99<1ms"));
     let limited = |method: &Method, mark: &dyn Fn(&mut Cell)| {
-        let mut cells = play(method, 1, |step, _| match offered(step) {
-            Some(rate) if rate < 4_000.0 => (rate as u64, 500_000),
-            Some(rate) => (rate.min(5_000.0) as u64, 2_000_000),
-            None => (5_000, 5_000_000),
-        });
+        let mut cells = play(method, 1, |step, _| with_an_edge(step));
         for cell in cells.iter_mut().filter(|cell| cell.key.offered_iops.is_none()) {
             mark(cell);
         }

@@ -56,7 +56,7 @@ impl Notebook {
         RunWriter::resume(&self.path, id, keep)
     }
 
-    /// Returns a summary of every run, ordered by start.
+    /// Returns a summary of every run, in the order in which they were stored.
     pub fn list(&self) -> Result<Vec<RunSummary>, Error> {
         let mut list = Vec::new();
         self.update_list(&mut list)?;
@@ -69,8 +69,9 @@ impl Notebook {
         summaries::update(&self.db, &self.path, list)
     }
 
-    /// Loads several runs, each once, ordered by start. `list` has comma-separated selectors as for [`Self::load`],
-    /// or names of runs. A name selects all runs with that name, and takes precedence over an id that starts with it.
+    /// Loads several runs, each once, in the order in which they were stored. `list` has comma-separated selectors as
+    /// for [`Self::load`], or names of runs. A name selects all runs with that name, and takes precedence over an id that
+    /// starts with it.
     pub fn load_several(&self, list: &str) -> Result<Vec<Run>, Error> {
         self.load_several_merged(list, None, false)
     }
@@ -95,7 +96,7 @@ impl Notebook {
     }
 
     /// Returns the ids of the runs that `list` selects, as [`Self::load_several`] does; `None` selects all runs. The
-    /// ids are ordered by the start of the runs.
+    /// ids are in the order in which the runs were stored.
     pub fn ids(&self, list: Option<&str>) -> Result<Vec<String>, Error> {
         let chosen = list.map(|list| self.select(list)).transpose()?;
         let read = || -> rusqlite::Result<Vec<String>> {
@@ -134,7 +135,8 @@ impl Notebook {
     }
 
     /// Finds the finished runs that have the same workloads and targets as the run that `selector` selects. If `name`
-    /// is given, they must also have this name. Returns the ids of the latest `count_max` runs found, ordered by start.
+    /// is given, they must also have this name. Returns the ids of the `count_max` runs found that started last, ordered
+    /// by start, whenever they were stored.
     pub fn of_same_work(
         &self,
         selector: &str,
@@ -149,10 +151,11 @@ impl Notebook {
                 )
             };
             let mut query = self.db.prepare(&format!(
-                "WITH works AS (SELECT r.number, r.id, r.name, r.status, {} AS targets, {} AS workloads FROM runs r) \
+                "WITH works AS (SELECT r.number, r.id, r.name, r.status, r.started, {} AS targets, \
+                 {} AS workloads FROM runs r) \
                  SELECT id FROM works WHERE status = ?2 AND (?4 IS NULL OR name = ?4) AND \
                  (targets, workloads) = (SELECT targets, workloads FROM works WHERE number = ?1) \
-                 ORDER BY number DESC LIMIT ?3",
+                 ORDER BY started DESC, number DESC LIMIT ?3",
                 names("targets"),
                 names("workloads")
             ))?;
@@ -232,7 +235,7 @@ impl Notebook {
         earlier::notes_before(&self.db, id).unwrap_or_default()
     }
 
-    /// Row numbers and ids of the runs with a name, in order of their start.
+    /// Row numbers and ids of the runs with a name, in the order in which they were stored.
     fn named(&self, name: &str) -> rusqlite::Result<Vec<(i64, String)>> {
         let mut query =
             self.db.prepare("SELECT number, id FROM runs WHERE name = ?1 ORDER BY number")?;

@@ -13,8 +13,8 @@ use std::path::Path;
 /// Memory limit for all run summaries in a list, bytes.
 const LIST_BYTES_MAX: u64 = 96 << 20;
 
-/// Updates a list of all runs, ordered by start. Reads only runs that are new, in progress, renamed, or have ended
-/// differently since the last update. Returns whether the list changed.
+/// Updates a list of all runs, in the order in which they were stored. Reads only runs that are new, in progress, renamed,
+/// or have ended differently since the last update. Returns whether the list changed.
 pub(crate) fn update(
     db: &Connection,
     path: &Path,

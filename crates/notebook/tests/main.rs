@@ -3,6 +3,7 @@
 mod document;
 mod facts;
 mod golden;
+mod history;
 mod kill;
 mod many_cells;
 mod progress;

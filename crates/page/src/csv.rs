@@ -8,7 +8,7 @@
 //! (targets, jobs, hosts). Such a cell gets a leading `'` unless it is a number. The page's script writes the same
 //! bytes; `tests/html.rs` compares them.
 
-use crate::{Block, Cell, Document, Table};
+use crate::{Block, Cell, Column, Document, Figure, Table};
 use iodyno_units::text::is_hidden;
 
 /// Formats a table as a CSV file. Heading rows become a first column named `group`.
@@ -23,14 +23,14 @@ pub fn table(table: &Table) -> String {
             group = row.cells.first().map(|cell| safe(&cell.text)).unwrap_or_default();
             continue;
         }
-        let cells = row.cells.iter().map(raw);
+        let cells = row.cells.iter().enumerate().map(|(at, cell)| raw(cell, table.columns.get(at)));
         line(&mut out, grouped.then(|| group.clone()).into_iter().chain(cells));
     }
     out
 }
 
-/// Returns one CSV file per figure (`ID.csv`) and per table (`SECTION-table-N.csv`), in document order, each as a pair
-/// of file name and content.
+/// Returns one CSV file per figure (`ID.csv`; `ID-counts.csv` for the heat map behind its series) and per table
+/// (`SECTION-table-N.csv`), in document order, each as a pair of file name and content.
 pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
     tables(document).map(|(_, name, it)| (format!("{name}.csv"), table(&it).into_bytes())).collect()
 }
@@ -64,10 +64,8 @@ fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> 
     document.sections.iter().flat_map(|section| {
         let mut number = 0;
         let of_block = move |block: &Block| match block {
-            Block::Figure(figure) => vec![(figure.id.clone(), figure.data())],
-            Block::Gallery(figures) => {
-                figures.iter().map(|figure| (figure.id.clone(), figure.data())).collect()
-            }
+            Block::Figure(figure) => of_figure(figure),
+            Block::Gallery(figures) => figures.iter().flat_map(of_figure).collect(),
             Block::Table(table) => {
                 number += 1;
                 vec![(format!("{}-table-{number}", section.id), table.clone())]
@@ -79,14 +77,21 @@ fn tables(document: &Document) -> impl Iterator<Item = (String, String, Table)> 
     })
 }
 
+/// Data of a figure, and the counts of its heat maps if these are a table of their own, each with its name.
+fn of_figure(figure: &Figure) -> Vec<(String, Table)> {
+    let counts = figure.counts().map(|table| (format!("{}-counts", figure.id), table));
+    std::iter::once((figure.id.clone(), figure.data())).chain(counts).collect()
+}
+
 /// Column header for data files: the title, with the unit in parentheses.
 pub(crate) fn head(title: &str, unit: &str) -> String {
     safe(&if unit.is_empty() { title.to_owned() } else { format!("{title} ({unit})") })
 }
 
-/// Raw number of a cell, or its text if it is not a number.
-fn raw(cell: &Cell) -> String {
-    value(cell).unwrap_or_else(|| safe(&cell.text))
+/// Raw number of a cell, or its text if it is not a number. An unknown number is an empty field.
+fn raw(cell: &Cell, column: Option<&Column>) -> String {
+    let is_unknown = cell.is_none() && column.is_some_and(|column| column.is_number);
+    value(cell).unwrap_or_else(|| if is_unknown { String::new() } else { safe(&cell.text) })
 }
 
 /// Raw number of a cell in its shortest lossless form; None if the cell is not a number.

@@ -177,7 +177,7 @@ pub struct Rule {
     pub tone: Tone,
 }
 
-/// A heat map: counts by position on both axes. Cells are coloured by the rank of their count, so that small
+/// A heat map: counts by position on both axes. Cells are coloured by the logarithm of their count, so that small
 /// counts stay visible.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {

@@ -2,9 +2,14 @@
 //!
 //! Reports show this table with every figure, for readers who can't see the figure, and so that the data can be copied.
 
+use crate::chart::scales;
+use crate::figure::HeatMap;
 use crate::{Axis, Cell, Column, Figure, Matrix, Panel, Plot, Quantity, Row, Scale, Series};
-use crate::{Shape, Table};
+use crate::{Shape, Table, csv};
 
+/// Note on the counts of a heat map behind series.
+const COUNTS: &str = "The counts of the heat map are a table of their own: \u{201c}Save counts\u{201d}, or the file \
+                      that ends in `-counts.csv` of `iodyno report --csv`.";
 /// Maximum number of rows in a displayed table of a figure's data.
 const ROWS: usize = 600;
 
@@ -26,6 +31,24 @@ impl Figure {
         table.caption.clone_from(&self.title);
         table
     }
+
+    /// Returns the counts of the figure's heat maps as a table for data files, if [`Figure::data`] is about its series.
+    pub fn counts(&self) -> Option<Table> {
+        let Shape::Plot(plot) = &self.shape else { return None };
+        let mut table = of_heat(plot).filter(|_| has_points(plot))?;
+        table.caption.clone_from(&self.title);
+        Some(table)
+    }
+}
+
+/// Titles of the columns of [`Figure::counts`], as in data files; `None` if the figure has no such table.
+pub(crate) fn heads_of_counts(plot: &Plot) -> Option<Vec<String>> {
+    let columns = heat_columns(plot).filter(|_| has_points(plot))?;
+    Some(columns.iter().map(|column| csv::head(&column.title, &column.unit)).collect())
+}
+
+fn has_points(plot: &Plot) -> bool {
+    plot.panels.iter().flat_map(|p| &p.series).any(|s| !s.points.is_empty())
 }
 
 /// Thins the rows of a table evenly to the maximum number.
@@ -105,7 +128,7 @@ fn of_plot(plot: &Plot) -> Table {
     }
     let mut notes = Vec::new();
     if plot.panels.iter().any(|p| p.heat.is_some()) {
-        notes.push("The counts of the heat map are not in this table.".to_owned());
+        notes.push(COUNTS.to_owned());
     }
     Table { columns, rows, notes, ..Table::default() }
 }
@@ -115,24 +138,43 @@ fn interval_axis<'a>(plot: &'a Plot, panel: &'a Panel, series: &Series) -> &'a A
     if series.mark.is_interval() { &plot.x } else { &panel.y }
 }
 
-/// Table of the non-zero counts of the heat maps; `None` without heat maps.
-fn of_heat(plot: &Plot) -> Option<Table> {
-    let heat_of = plot.panels.iter().find_map(|p| Some((&p.y, p.heat.as_ref()?)))?;
-    let ends = |axis: &Axis| {
+/// Panels with heat maps.
+fn heats(plot: &Plot) -> impl Iterator<Item = (&Axis, &HeatMap)> {
+    plot.panels.iter().filter_map(|p| Some((&p.y, p.heat.as_ref()?)))
+}
+
+/// Columns of the table of counts; the first names the panel if several have a heat map. `None` without heat maps.
+fn heat_columns(plot: &Plot) -> Option<Vec<Column>> {
+    let (y, heat) = heats(plot).next()?;
+    let is_one = heats(plot).count() == 1;
+    let ends = |axis: &Axis, name: &str| {
         let unit = axis.quantity.unit();
-        ["from", "to"].map(|end| Column::numbers(format!("{} {end}", axis.label), unit))
+        ["from", "to"].map(|end| Column::numbers(format!("{name} {end}"), unit))
     };
-    let mut columns: Vec<Column> = ends(&plot.x).into();
-    columns.extend(ends(heat_of.0));
-    columns.push(Column::numbers(&heat_of.1.of, ""));
+    let mut columns: Vec<Column> = (!is_one).then(|| Column::words("panel")).into_iter().collect();
+    columns.extend(ends(&plot.x, &plot.x.label));
+    columns.extend(ends(y, if is_one { &y.label } else { "value" }));
+    columns.push(Column::numbers(&heat.of, ""));
+    Some(columns)
+}
+
+/// Table of the non-zero counts of the heat maps; `None` without heat maps. Edges have six digits, as on the page.
+fn of_heat(plot: &Plot) -> Option<Table> {
+    let columns = heat_columns(plot)?;
+    let is_one = heats(plot).count() == 1;
     let mut rows = Vec::new();
-    for panel in &plot.panels {
-        let Some(heat) = &panel.heat else { continue };
+    let edge =
+        |axis: &Axis, value: f64| cell(axis, scales::rounded(axis, value).unwrap_or(f64::NAN));
+    for (y_axis, heat) in heats(plot) {
         for (counts, x) in heat.counts.iter().zip(heat.x_edges.windows(2)) {
             for (&count, y) in counts.iter().zip(heat.y_edges.windows(2)) {
                 if count > 0 {
-                    let mut cells: Vec<Cell> = x.iter().map(|&v| cell(&plot.x, v)).collect();
-                    cells.extend(y.iter().map(|&v| cell(&panel.y, v)));
+                    let mut cells = Vec::new();
+                    if !is_one {
+                        cells.push(Cell::words(&y_axis.label));
+                    }
+                    cells.extend(x.iter().map(|&v| edge(&plot.x, v)));
+                    cells.extend(y.iter().map(|&v| edge(y_axis, v)));
                     cells.push(Cell::of(Quantity::Count, count as f64));
                     rows.push(Row::from(cells));
                 }

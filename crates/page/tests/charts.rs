@@ -180,6 +180,22 @@ fn heat_covers_the_cells_that_have_counts_and_no_others() {
     }
 }
 
+/// A point between gaps is a stroke of its line: dots are the mark of other series.
+#[test]
+fn a_lone_point_of_a_line_is_a_stroke() {
+    let y = |i: i32| if i % 4 == 0 { 2.0 } else { f64::NAN };
+    let points: Vec<Point> = (0..80).map(|i| Point::at(f64::from(i), y(i))).collect();
+    let line = Series { name: "p50".into(), mark: Mark::Line, color: 1, points };
+    let panel = Panel::new(Axis::from_zero("rate", Quantity::Iops), vec![line]);
+    let x = Axis::from_zero("time", Quantity::Seconds);
+    let plot = Plot { x, panels: vec![panel], spans: Vec::new() };
+    let picture = svg(&Figure { shape: Shape::Plot(plot), ..gallery::usual() }, Look::Embedded);
+    let document = parse(&picture);
+    let marks = with_class(&document.root(), "marks");
+    assert!(with_class(&marks[0], "p").is_empty(), "{picture}");
+    assert_eq!(parts(with_class(&marks[0], "l")[0].attribute("d").unwrap()).len(), 20);
+}
+
 #[test]
 fn an_axis_contains_its_spans_and_a_name_is_one_entry() {
     let mut figure = gallery::usual();

@@ -3,7 +3,7 @@
 use crate::sample;
 
 use iodyno_page::document::Verdict;
-use iodyno_page::{Block, Cell, Column, Document, Row, Section, Table, Tone, csv, markdown};
+use iodyno_page::{Block, Cell, Column, Document, Row, Section, Shape, Table, Tone, csv, markdown};
 
 fn document(blocks: Vec<Block>) -> Document {
     let section = Section { id: "s".into(), title: "Section".into(), blocks, folded: false };
@@ -120,7 +120,7 @@ fn csv_has_raw_values_and_no_formulas() {
         ],
         ..Table::default()
     };
-    let expected = "group,'=name,p99 (ns)\n'@group,-5,1500.25\n'@group,'=1+1,–\n'@group,\"'+x,\"\"y\"\"\nz\",0.1\n";
+    let expected = "group,'=name,p99 (ns)\n'@group,-5,1500.25\n'@group,'=1+1,\n'@group,\"'+x,\"\"y\"\"\nz\",0.1\n";
     assert_eq!(csv::table(&table), expected);
 
     let document = document(vec![Block::Table(table), Block::Figure(sample::spectrum("tail"))]);
@@ -134,6 +134,27 @@ fn csv_has_raw_values_and_no_formulas() {
 
     let all = csv::text(&document);
     assert!(all.starts_with("section,of,row,column,unit,text,value\ns,s-table-1,1,'=name,,-5,\ns,s-table-1,1,p99,ns,1.5 µs,1500.25\n"));
+}
+
+/// A heat map behind series has a file of its own, with every count.
+#[test]
+fn counts_are_data_too() {
+    let figure = sample::intervals("time");
+    let Shape::Plot(plot) = &figure.shape else { panic!("no plot") };
+    let heat = plot.panels[1].heat.clone().unwrap();
+    let document = document(vec![Block::Figure(figure)]);
+    let files = csv::files(&document);
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["time.csv", "time-counts.csv"]);
+    let text = std::str::from_utf8(&files[1].1).unwrap();
+    let mut lines = text.lines();
+    let head = "time from (s),time to (s),latency from (ns),latency to (ns),I/Os";
+    assert_eq!(lines.next(), Some(head));
+    assert_eq!(lines.next(), Some("0.2,0.4,107177,214355,100"), "edges have six digits");
+    let last = |line: &str| line.rsplit(',').next().unwrap().parse::<u64>().unwrap();
+    let all: u64 = heat.counts.iter().flatten().sum();
+    assert_eq!(text.lines().skip(1).map(last).sum::<u64>(), all);
+    assert!(csv::text(&document).contains("\ns,time-counts,1,I/Os,,100,100\n"));
 }
 
 /// Dense figures show a part of their rows on the page, and export all rows as data.

@@ -124,7 +124,7 @@ fn vendored_files_are_those_of_their_manifests() {
 mod in_a_browser {
     use std::fmt::Write as _;
 
-    use iodyno_page::Quantity;
+    use iodyno_page::{Cell, Column, Quantity, Table};
     use serde_json::{Value, json};
 
     use super::browser::{Key, Tab};
@@ -148,6 +148,13 @@ mod in_a_browser {
         tab.text(&format!(
             "[...document.querySelectorAll('#figure-{figure} .axis.x .tick:not(.off) text')].map((it) => it.textContent).join(' ')"
         ))
+    }
+
+    /// A document of one figure.
+    fn of_figure(figure: Figure) -> Document {
+        let blocks = vec![Block::Figure(figure)];
+        let section = Section { id: "s".into(), title: "Section".into(), blocks, folded: false };
+        Document { title: "Run".into(), sections: vec![section], ..Document::default() }
     }
 
     fn report(tab: &mut Tab) {
@@ -238,6 +245,42 @@ mod in_a_browser {
         tab.point_at(at);
         let shown = tab.text("document.querySelector('.tip').innerText");
         assert!(shown.contains("5 %") && shown.contains("200 k"), "{shown}");
+    }
+
+    /// All values of a tooltip are those of the interval under the pointer, whatever point is nearest.
+    #[test]
+    #[ignore = "needs chromium"]
+    fn values_are_those_of_the_interval_under_the_pointer() {
+        let mut tab = Tab::new();
+        let document = of_figure(sample::intervals("intervals"));
+        tab.open(&html::page(&document));
+        tab.wait_for("document.querySelector('#figure-intervals .tools')");
+        for (interval, share) in [(0, 0.1), (3, 0.05), (3, 0.5), (3, 0.95), (8, 0.7), (9, 0.9)] {
+            for (panel, height) in [(0, 0.1), (0, 0.9), (1, 0.1), (1, 0.9)] {
+                let x = (f64::from(interval) + share) / 10.0;
+                let at = place(&mut tab, "intervals", panel, (x, height));
+                tab.point_at(at);
+                let shown = tab.text("document.querySelector('.tip').innerText");
+                let [from, to] = [interval, interval + 1]
+                    .map(|edge| Quantity::Seconds.words(f64::from(edge) * 0.2));
+                let rate = Quantity::Iops.words(1e3 * f64::from(interval + 1));
+                let p99 = Quantity::LatencyNs.words(1e6 * f64::from(interval + 1));
+                for words in [format!("{from} to {to}"), rate, p99] {
+                    assert!(shown.contains(&words), "{words} at {x}, {height} of {panel}: {shown}");
+                }
+                assert!(interval == 0 || shown.contains("I/Os"), "{shown}");
+            }
+        }
+        let at = place(&mut tab, "intervals", 0, (0.5, 0.1));
+        tab.point_at(at);
+        tab.eval("document.querySelector('#figure-intervals .frame').focus()");
+        tab.key(Key::Named("Home"));
+        let spoken = tab.text("document.querySelector('[aria-live]').textContent");
+        assert!(spoken.contains("1.00 k at 0 ns to 200 ms; point 1 of 10"), "{spoken}");
+        // The counts of the heat map are a file, as the command writes it.
+        tab.eval("URL.createObjectURL = (blob) => { window.saved = blob; return 'data:,'; }");
+        tab.eval("[...document.querySelectorAll('#figure-intervals .tools button')].find((it) => it.textContent === 'Save counts').click()");
+        assert_eq!(tab.text("saved.text()").as_bytes(), csv::files(&document)[1].1);
     }
 
     #[test]
@@ -619,6 +662,69 @@ mod in_a_browser {
         tab.click(at, 1);
         let values = tab.eval(column);
         assert!(sorted(&values, true), "{values}");
+    }
+
+    /// Negative numbers are sorted as numbers, unknown ones come last and are empty in the data. A column without a
+    /// head has no button.
+    #[test]
+    #[ignore = "needs chromium"]
+    fn numbers_of_a_table_may_be_negative_or_unknown() {
+        let columns = [Column::words("cell"), Column::words(""), Column::numbers("error", "")];
+        let mut table = Table::new(columns);
+        for (name, share) in [("a", -0.02), ("b", f64::NAN), ("c", -0.1), ("d", 0.3)] {
+            let cell = Cell::of(Quantity::Change, share);
+            table.push([Cell::words(name), Cell::words("–"), cell]);
+        }
+        let mut document = of_figure(sample::intervals("intervals"));
+        document.sections[0].blocks = vec![Block::Table(table)];
+        let mut tab = Tab::new();
+        tab.open(&html::page(&document));
+        tab.wait_for("document.querySelector('th button')");
+        let at = tab.middle("th.n button");
+        tab.click(at, 1);
+        let order = "[...document.querySelectorAll('tbody tr')].map((row) => row.cells[0].textContent).join('')";
+        assert_eq!(tab.text(order), "cadb");
+        let nameless = "[...document.querySelectorAll('th button')].filter((it) => !it.textContent.trim()).length";
+        assert_eq!(tab.count(nameless), 0);
+        tab.eval("navigator.clipboard.writeText = async (text) => { window.copied = text; }");
+        tab.eval("document.querySelector('.block .tools button').click()");
+        assert_eq!(tab.text("copied"), "cell,,error\nc,–,-0.1\na,–,-0.02\nd,–,0.3\nb,–,\n");
+        let of_command = "cell,,error\na,–,-0.02\nb,–,\nc,–,-0.1\nd,–,0.3\n";
+        assert_eq!(csv::files(&document)[0].1, of_command.as_bytes());
+    }
+
+    /// On paper a wide table is not cut: its last column lies on the sheet.
+    #[test]
+    #[ignore = "needs chromium"]
+    fn wide_tables_fit_on_paper() {
+        let mut tab = Tab::new();
+        for columns in [5, 9, 14, 20] {
+            let heads = (0..columns).map(|i| match i {
+                0 => Column::words("cell"),
+                _ => Column::numbers(format!("{i} p99.9 of writes"), "ns"),
+            });
+            let mut table = Table::new(heads.collect::<Vec<_>>());
+            for row in 0..30 {
+                let cells = (0..columns).map(|i| match i {
+                    0 => Cell::words(format!("random-write-4k T{row}Q32")),
+                    _ => Cell::of(Quantity::LatencyNs, 123_456.0 * f64::from(i)),
+                });
+                table.push(cells.collect::<Vec<_>>());
+            }
+            let mut document = of_figure(sample::intervals("intervals"));
+            document.sections[0].blocks = vec![Block::Table(table)];
+            tab.open(&html::page(&document));
+            // A sheet of A4 without its margins.
+            tab.size(688, 980);
+            tab.media("light", "print");
+            tab.settle();
+            let over = "document.querySelector('table').getBoundingClientRect().right - document.querySelector('.scroll').getBoundingClientRect().right";
+            let over = tab.number(over);
+            assert!(over <= 1.0, "{columns} columns are {over} px too wide");
+            std::fs::write(std::env::temp_dir().join(format!("wide-{columns}.pdf")), tab.pdf())
+                .unwrap();
+            tab.media("light", "screen");
+        }
     }
 
     #[test]

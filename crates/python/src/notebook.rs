@@ -111,7 +111,7 @@ impl Notebook {
         self.path.clone()
     }
 
-    /// The runs, in order of their start: `id`, `started` and `ended` (UTC; None while running or after a crash),
+    /// The runs, in order of storage: `id`, `started` and `ended` (UTC; None while running or after a crash),
     /// `status`, `reason` (of a failure), `name`, `targets`, `cells`, `level` (most severe verdict; None if nothing was
     /// judged) and `result` (in words).
     fn runs(&self, py: Python<'_>) -> PyResult<Table> {

@@ -16,6 +16,7 @@ pub mod formats;
 mod headline;
 pub mod hgrm;
 pub mod history;
+mod interval_words;
 pub mod json;
 mod kinds;
 pub mod method;

@@ -1,7 +1,9 @@
 //! Selects the most important results of a method as headlines, for the terminal, the list of runs and the first
 //! screen of a page.
 
+use crate::interval_words::of_rate;
 use crate::kinds;
+use crate::point_figures;
 use crate::verdict_groups::tone;
 use iodyno_measure::statistics::knee::Optimum;
 use iodyno_measure::statistics::steady::Progress;
@@ -183,7 +185,7 @@ fn of_series(series: &SeriesFinding, naming: &Naming<'_>) -> Vec<Headline> {
 
 fn of_point(point: &PointFinding, naming: &Naming<'_>) -> Headline {
     let mut headline = of_row(&point.row, &[], naming.name(&format!("{} point", point.which)));
-    headline.beside.insert(0, format!("OIO {}", point.row.oio));
+    headline.beside.insert(0, format!("OIO {}", point_figures::oio(&point.row)));
     if !point.keeps {
         headline.tone = Tone::Warning;
         headline.beside.push(format!("over {}", point.ceilings.join(" and ")));
@@ -204,20 +206,28 @@ fn of_rate_search(found: &RateSearchFinding, name: String) -> Headline {
         beside.extend(kinds::latencies(kinds, found.metric.quantity));
     }
     beside.push(format!("closed loop {}/s", human::count(found.capacity_iops)));
+    // The search ended before it had enclosed the rate.
+    let is_open = found.is_unfinished || found.unknown_iops.is_some();
     Headline {
         name,
-        value: match found.holds_iops {
-            Some(rate_iops) => format!("{}/s", human::count(rate_iops)),
-            None => "none".to_owned(),
+        value: match (found.holds_iops, found.fails_iops) {
+            (Some(holds), None) => format!("at least {}/s", human::count(holds)),
+            (Some(holds), Some(_)) if is_open => format!("at least {}/s", human::count(holds)),
+            (Some(holds), Some(_)) => format!("{}/s", human::count(holds)),
+            (None, Some(fails)) if is_open => format!("less than {}/s", human::count(fails)),
+            (None, _) if is_open => "unknown".to_owned(),
+            (None, _) => "none".to_owned(),
         },
         interval: match (found.surely_holds_iops, found.surely_fails_iops) {
+            _ if found.is_unfinished => "unfinished".to_owned(),
+            _ if is_open => "too few operations to tell".to_owned(),
             (Some(low), Some(high)) => {
-                format!("{} to {} (95 %)", human::count(low), human::count(high))
+                format!("{} (95 %)", of_rate(low, high, human::count))
             }
             _ => String::new(),
         },
         beside,
-        tone: if found.holds_iops.is_some() { Tone::Plain } else { Tone::Warning },
+        tone: if found.holds_iops.is_some() && !is_open { Tone::Plain } else { Tone::Warning },
     }
 }
 
@@ -344,8 +354,41 @@ mod tests {
 
     #[test]
     fn of_equal_rates_the_first_counts() {
-        let row = |oio, iops| Row { oio, iops: Some(iops), ..Row::default() };
-        let rows = [row(1, 900.0), row(2, 1_000.0), row(4, 1_000.0), Row::default()];
-        assert_eq!(most(&rows).map(|row| row.oio), Some(2));
+        let row = |oio: f64, iops| Row { oio, iops: Some(iops), ..Row::default() };
+        let rows = [row(1.0, 900.0), row(2.0, 1_000.0), row(4.0, 1_000.0), Row::default()];
+        assert_eq!(most(&rows).map(|row| row.oio), Some(2.0));
+    }
+
+    /// A highest rate is claimed only if the search enclosed it.
+    #[test]
+    fn an_unfinished_search_has_a_bound_for_its_headline() {
+        let headline = |is_unfinished, holds_iops, fails_iops| {
+            let found = RateSearchFinding {
+                limit: "p99 < 1.00 ms".to_owned(),
+                covers: Vec::new(),
+                metric: "p99".parse().unwrap(),
+                capacity_iops: 2e5,
+                unknown_iops: None,
+                time_needed_s: None,
+                is_unfinished,
+                holds_iops,
+                fails_iops,
+                surely_holds_iops: holds_iops,
+                surely_fails_iops: fails_iops,
+                mixed_iops: None,
+                cells_at_answer: 1,
+                limited_by: None,
+                probes: Vec::new(),
+            };
+            let headline = of_rate_search(&found, String::new());
+            format!("{} {}", headline.value, headline.interval)
+        };
+        let (low, high) = (Some(107_000.0), Some(109_000.0));
+        assert_eq!(headline(true, low, None), "at least 107 k/s unfinished");
+        assert_eq!(headline(true, None, high), "less than 109 k/s unfinished");
+        assert_eq!(headline(true, None, None), "unknown unfinished");
+        assert_eq!(headline(true, low, high), "at least 107 k/s unfinished");
+        assert!(headline(false, low, high).starts_with("107 k/s "));
+        assert_eq!(headline(false, low, None), "at least 107 k/s ");
     }
 }

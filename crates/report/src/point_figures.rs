@@ -3,6 +3,7 @@
 
 use iodyno_method::findings::{NINES, Row};
 use iodyno_page::{Cell, Column, Quantity, Tone};
+use iodyno_units::human;
 
 /// Short title of the column with the confidence interval's half-width.
 pub(crate) const HALF_WIDTH: &str = "±";
@@ -40,4 +41,9 @@ pub(crate) fn cells(row: &Row) -> Vec<Cell> {
         nines.chain([row.max_ns]).map(|ns| Cell::of(Quantity::LatencyNs, ns.map(|ns| ns as f64))),
     );
     cells
+}
+
+/// Outstanding I/Os of a point: exactly if whole, as in closed loop, otherwise with three digits.
+pub(crate) fn oio(row: &Row) -> String {
+    if row.oio.fract() == 0.0 { format!("{:.0}", row.oio) } else { human::three_digits(row.oio) }
 }

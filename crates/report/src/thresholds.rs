@@ -1,7 +1,8 @@
 //! Reads the thresholds stored in a run's plan, and evaluates them against the run's cells.
 
+use crate::repeats;
 use iodyno_measure::Threshold;
-use iodyno_measure::threshold::{Outcome, judge};
+use iodyno_measure::threshold::{Outcome, judge_groups};
 use iodyno_notebook::Run;
 use iodyno_units::human;
 
@@ -13,13 +14,13 @@ pub fn own(run: &Run) -> Vec<Threshold> {
 
 /// Whether the run meets all `thresholds`.
 pub fn are_held(run: &Run, thresholds: &[Threshold]) -> bool {
-    judge(thresholds, &run.cells).iter().all(|outcome| outcome.held)
+    outcomes(run, thresholds).iter().all(|outcome| outcome.held)
 }
 
 /// Whether the limit of any of `thresholds` lies within the 95 % interval of the judged figure, so that the outcome is
 /// uncertain.
 pub fn is_one_close(run: &Run, thresholds: &[Threshold]) -> bool {
-    judge(thresholds, &run.cells).iter().any(Outcome::is_close)
+    outcomes(run, thresholds).iter().any(Outcome::is_close)
 }
 
 /// The interval of a close outcome: `its 95 % interval, 380 to 520 µs, crosses the limit`; None if it is not close.
@@ -31,6 +32,11 @@ pub(crate) fn close(outcome: &Outcome<'_>) -> Option<String> {
     Some(format!("its 95 % interval, {range}, crosses the limit"))
 }
 
+/// Judges the run's cells. The repeats of a sweep are judged together, and so are the rounds in which a target was
+/// steady; the rounds before are left out.
 pub(crate) fn outcomes<'a>(run: &'a Run, thresholds: &'a [Threshold]) -> Vec<Outcome<'a>> {
-    judge(thresholds, &run.cells)
+    if thresholds.is_empty() {
+        return Vec::new();
+    }
+    judge_groups(thresholds, &run.cells, &repeats::groups(run))
 }

@@ -290,3 +290,14 @@ fn the_kinds_of_a_point_add_up() {
         assert_eq!(longest, row["max_ns"].as_u64());
     }
 }
+
+/// The repeats of a sweep's cell are judged together by a threshold.
+#[test]
+fn repeats_of_a_sweep_are_judged_together() {
+    let mut run = samples::sweep_of_a_mix();
+    run.head.plan["thresholds"] = serde_json::json!(["read.iops>100"]);
+    let document = document(&run, Options::default());
+    let outcomes = document["thresholds"].as_array().unwrap();
+    let repeats: Vec<_> = outcomes.iter().map(|o| o["repeats"].as_u64()).collect();
+    assert_eq!(repeats, [Some(2); 4], "{outcomes:#?}");
+}

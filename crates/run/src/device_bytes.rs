@@ -13,7 +13,8 @@ const COPY_ON_WRITE: [&str; 5] = ["btrfs", "f2fs", "bcachefs", "nilfs2", "zfs"];
 
 /// For each target, I/O of other programs on its device, as a fraction of the run's own I/O there. The run's I/O
 /// includes that of other targets on the same device. None if the device's counters can't show foreign I/O: if a page
-/// cache delays writes, the I/O of a server is unknown, or a copy-on-write file system adds metadata I/O.
+/// cache delays writes, the I/O of a server is unknown, a copy-on-write file system adds metadata I/O, or a target of
+/// the run writes zeroes, which some devices count as written bytes.
 pub(crate) fn foreign_shares(
     inspections: &[Inspection],
     cells: &[Cell],
@@ -28,10 +29,14 @@ pub(crate) fn foreign_shares(
         if cell.evidence.direct != Some(true) || cell.evidence.passthrough || copies {
             return None;
         }
+        let zeroes = |cell: &Cell| cell.total().class(OpKind::WriteZeroes).is_some();
         let mut ours = 0;
         for (j, other) in inspections.iter().enumerate() {
             let bytes = cells[j].resources.moved_bytes;
             if device_number(other) == Some(dev) {
+                if zeroes(&cells[j]) {
+                    return None;
+                }
                 ours += bytes;
                 continue;
             }
@@ -40,6 +45,7 @@ pub(crate) fn foreign_shares(
             };
             let is_held_back = cells[j].evidence.direct == Some(false);
             if is_held_back
+                || zeroes(&cells[j])
                 || stack.anywhere
                 || !stack.page_cache.is_empty()
                 || stack.layers.iter().any(is_copy_on_write)
@@ -159,12 +165,12 @@ const fn same_effect(effect: iodyno_targets::Effect) -> Effect {
     }
 }
 
-/// Estimates the bytes that a cell read and wrote, ramp included: its total bytes, divided in the ratio of
+/// Estimates the bytes that a cell read and wrote, ramp included: the bytes that it moved, divided in the ratio of
 /// reads to writes in the measured window.
 fn issued(cell: &Cell) -> Counted {
     let total = cell.total();
     let of = |kind| total.class(kind).map_or(0, |class| class.bytes);
-    let all: u64 = OpKind::ALL.iter().map(|kind| of(*kind)).sum();
+    let all = total.bytes();
     let scaled = |bytes: u64| {
         let moved = cell.resources.moved_bytes.max(all);
         (u128::from(bytes) * u128::from(moved) / u128::from(all.max(1))) as u64

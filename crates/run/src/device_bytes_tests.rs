@@ -115,6 +115,24 @@ fn a_run_s_own_io_on_a_stacked_device_is_not_foreign_beneath() {
     }
 }
 
+/// Some devices count zeroes as written bytes, others do not: they are indistinguishable from foreign writes. Trims are
+/// counted apart, by the device as by the cell.
+#[test]
+fn zeroes_are_not_foreign_writes() {
+    let all = [target("8:0", 2)];
+    let with = |kind| {
+        let mut cell = cell(96);
+        cell.series[0].class_mut(kind).bytes = 500 * MIB;
+        cell
+    };
+    let moved = [Some(stats(192))];
+    assert_eq!(foreign_shares(&all, &[with(OpKind::WriteZeroes)], &moved), [None]);
+    assert_eq!(rounded(&foreign_shares(&all, &[with(OpKind::Trim)], &moved)), [Some(100)]);
+    // Reads and writes share the moved bytes.
+    let issued = issued(&with(OpKind::Trim));
+    assert_eq!((issued.read_bytes, issued.written_bytes), (72 * MIB, 24 * MIB));
+}
+
 /// Bytes of one target that a page cache, a server or an emulated device may have answered are not subtracted from the
 /// bytes of another target.
 #[test]

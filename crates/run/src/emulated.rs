@@ -2,10 +2,14 @@
 //! (measurement).
 //!
 //! Every cell has a new machine, and thus its own device state. By default it is the state that the cell's workloads
-//! would produce after a long time ([`LongRun`]).
+//! would produce after a long time ([`LongRun`]). Exceptions are cells of a method that continue on the machine of the
+//! previous cell ([`devices`]).
 
-use crate::long_run_state::LongRun;
+pub(crate) mod devices;
+
+use crate::long_run_state::{LongRun, mean_block_bytes};
 use crate::outcome::RunError;
+use devices::Prepared;
 use iodyno_drive::clock::Clock;
 use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{CellPlan, Length, Medium};
@@ -13,14 +17,18 @@ use iodyno_emulate::spec::{Kind, Preconditioned, Written};
 use iodyno_emulate::{Machine, System};
 use iodyno_live::served::{Live, Options, stores_in_memory};
 use iodyno_targets::TargetName;
-use iodyno_units::Precondition;
-use iodyno_workload::{CellSpec, Content, EmulationOptions, Spec};
+use iodyno_units::{OpKind, Precondition};
+use iodyno_workload::{CellSpec, Content, EmulationOptions, Settle, Spec};
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum memory for the stored data of one device in real time, bytes.
 const LIVE_BYTES_MAX: u64 = 4 << 30;
+
+/// Minimum number of a device's stalls in a cell that ends early. A part of a period at the end then changes the mean
+/// by at most a tenth of the stalls' effect.
+const STALLS_MIN: f64 = 10.0;
 
 /// Emulated system of a run, with the preconditioning of its volumes.
 #[derive(Clone, Debug)]
@@ -72,19 +80,44 @@ impl EmulatedVolume {
 impl Emulated {
     /// Returns a copy of the system with each volume in its state at the start of a cell.
     pub fn before(&self, cell: &CellSpec, asked: &EmulationOptions) -> Arc<System> {
+        self.in_states(&self.states_before(cell, asked))
+    }
+
+    /// Returns a copy of the system with its volumes in the given states.
+    fn in_states(&self, states: &[Preconditioned]) -> Arc<System> {
         let mut system = self.system.clone();
-        for (volume, state) in system.volumes.iter_mut().zip(self.states_before(cell, asked)) {
-            volume.state = state;
+        for (volume, state) in system.volumes.iter_mut().zip(states) {
+            volume.state = *state;
         }
         Arc::new(system)
     }
 
     fn states_before(&self, cell: &CellSpec, asked: &EmulationOptions) -> Vec<Preconditioned> {
+        self.states_after(cell, asked, &[])
+    }
+
+    /// State of each volume before a cell, after a method's earlier steps. A volume that was purged holds only the data
+    /// written since, and that of the cell's own writes.
+    fn states_after(
+        &self,
+        cell: &CellSpec,
+        asked: &EmulationOptions,
+        prepared: &[Prepared],
+    ) -> Vec<Preconditioned> {
         let specs = specs(cell);
         let before = |(number, volume): (u32, &EmulatedVolume)| {
-            volume.before(self.long_run(number, &specs), asked)
+            let long_run = self.long_run(number, &specs);
+            let written = prepared.get(number as usize).and_then(|volume| volume.written);
+            let fill = asked.fill.or_else(|| written.map(|end| long_run.data_end(end)));
+            volume.before(long_run, &EmulationOptions { fill, ..*asked })
         };
         (0..).zip(&self.volumes).map(before).collect()
+    }
+
+    /// Whether all volumes have been written before the cell.
+    pub(crate) fn were_written(&self, cell: &CellSpec) -> bool {
+        let before = self.states_before(cell, &EmulationOptions::default());
+        before.iter().all(|state| state.how != Written::Fresh)
     }
 
     fn long_run<'a>(&'a self, volume: u32, specs: &'a [&'a Spec]) -> LongRun<'a> {
@@ -100,15 +133,11 @@ impl Emulated {
         }
     }
 
-    /// State of each volume at the start of a cell, as text.
-    pub(crate) fn states_for(&self, cell: &CellSpec, asked: &EmulationOptions) -> Vec<String> {
-        self.states_before(cell, asked).iter().map(ToString::to_string).collect()
-    }
-
     /// Describes the state of each volume before a cell that does not itself request a state. "(auto)" marks a state that
     /// follows from the workloads.
     pub fn states(&self, cell: &CellSpec) -> Vec<String> {
-        let mut states = self.states_for(cell, &EmulationOptions::default());
+        let states = self.states_before(cell, &EmulationOptions::default());
+        let mut states: Vec<String> = states.iter().map(ToString::to_string).collect();
         for (state, volume) in states.iter_mut().zip(&self.volumes) {
             if volume.state == Precondition::Workload {
                 state.push_str(" (auto)");
@@ -126,6 +155,32 @@ impl Emulated {
             && long_run.flash.is_some()
             && long_run.is_skewed()
             && !long_run.is_sequential()
+    }
+
+    /// End condition of a cell on some volumes whose devices may stall for housekeeping: the cell must contain several
+    /// stalls, or run to its limits.
+    pub(crate) fn settle_over_stalls(
+        &self,
+        settle: Settle,
+        spec: &Spec,
+        volumes: Range<usize>,
+    ) -> Settle {
+        let stall_bytes = |volume: usize| {
+            let devices = || self.system.devices_of(volume as u32);
+            let every = devices().filter_map(|placed| match &placed.device.kind {
+                Kind::Flash(flash) => Some(flash.translation.stall?.every_bytes),
+                _ => None,
+            });
+            every.max().unwrap_or(0) as f64 * devices().count() as f64
+        };
+        let bytes: f64 = volumes.map(stall_bytes).sum::<f64>() * STALLS_MIN;
+        let ops = match written_per_op(spec) {
+            _ if bytes <= 0.0 => return settle,
+            Some(written_bytes) if written_bytes > 0.0 => bytes / written_bytes,
+            Some(_) => return settle,
+            None => f64::INFINITY,
+        };
+        Settle { ops_min: settle.ops_min.max(ops as u64), ..settle }
     }
 
     /// Medium of each volume, for uses in which the devices' state does not matter.
@@ -205,6 +260,17 @@ impl Emulated {
             "fill": self.volumes[volume].fill,
         })
     }
+}
+
+/// Mean number of bytes that an operation of a workload writes; `None` if it is not known in advance.
+fn written_per_op(spec: &Spec) -> Option<f64> {
+    if spec.log().is_some() {
+        return None;
+    }
+    let all: f64 = spec.kinds().map(|(_, share)| share).sum();
+    let writes = spec.kinds().filter(|(kind, _)| *kind == OpKind::Write);
+    let written: f64 = writes.map(|(kind, share)| share * mean_block_bytes(spec, kind)).sum();
+    Some(written / all)
 }
 
 /// The workloads of a cell, which run at the same time.

@@ -8,7 +8,9 @@ use crate::files::Files;
 use crate::outcome::RunError;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
-use iodyno_emulate::describe::{DescribedDevice, DescribedSystem, VolumesOf, start_with};
+use iodyno_emulate::describe::{
+    DescribedDevice, DescribedSystem, VolumeClass, VolumesOf, start_with,
+};
 use iodyno_emulate::spec::{
     ArrayShape, Attach, Device, Group, Kind, Limit, Preconditioned, STRIP_BYTES, Written,
 };
@@ -123,12 +125,14 @@ fn whole_system(
             return Err(Problem::at(file, of.span.clone(), message, None).into());
         };
         choose(&mut device, name, &VolumeOptions { credits, ..its.volume }, &described.limits)?;
+        let class = device.class;
         let mut device = device.device;
         settle(&mut device, name)?;
         let count = of.count * its.count;
         let cache = read_cache(of, described, file, files)?;
         wanted.extend((0..count).map(|_| Wanted {
             device: device.clone(),
+            class: class.clone(),
             arrays: its.arrays.clone(),
             read_cache: cache.clone().map(|cache| (cache, of.read_cache_bytes)),
             name,
@@ -231,6 +235,8 @@ fn shared_limits(
 /// A requested volume: a single device, an array of devices, or an array of arrays.
 struct Wanted<'a> {
     device: Device,
+    /// Class of the cloud volume; `None` for other devices.
+    class: Option<VolumeClass>,
     arrays: Vec<ArrayName>,
     /// Device that caches the volume's reads, and size of the cache in bytes; 0: the whole device.
     read_cache: Option<(Device, u64)>,
@@ -260,6 +266,7 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
         settle(&mut device, name)?;
         wanted.extend((0..name.count).map(|_| Wanted {
             device: device.clone(),
+            class: found.class.clone(),
             arrays: name.arrays.clone(),
             read_cache: None,
             name,
@@ -301,6 +308,7 @@ fn populate(
         devices.extend((0..members).map(|_| (device.clone(), state)));
         volumes.push(volume);
     }
+    let pooled = pool(wanted, &mut devices);
     // Read caches, after all volumes: the number of the cached volume, the device, the size in bytes.
     let mut caches = Vec::new();
     for (volume, of) in wanted.iter().enumerate() {
@@ -312,6 +320,7 @@ fn populate(
     let mut system = System::populate(described.name.as_str(), described.host.clone(), devices)
         .map_err(|broken| look_up::refused(described, file, &broken))?;
     system.limits.clone_from(&described.limits);
+    system.limits.extend(pooled);
     let credits = wanted.iter().find_map(|of| of.name.volume.credits);
     if let Some(credits) = credits.filter(|_| has_credits(&system.limits)) {
         start_with(&described.name, credits, &mut system.limits).map_err(RunError::Impossible)?;
@@ -341,6 +350,22 @@ fn populate(
     }
     system.cache_reads(&caches);
     Ok(Emulated { system, volumes, live: false })
+}
+
+/// Takes the limits of devices that share them, and returns the shared ones: those of a pooled class, as Google's
+/// Persistent Disks ("Configure disks to meet performance requirements"). Volumes of other classes beside them would
+/// share these limits too, so the limits then stay with each device.
+fn pool(wanted: &[Wanted<'_>], devices: &mut [(Device, Preconditioned)]) -> Vec<Limit> {
+    let classes = || wanted.iter().map(|of| of.class.as_ref().filter(|class| class.is_pooled));
+    let Some(Some(class)) = classes().next() else { return Vec::new() };
+    if devices.len() < 2 || classes().any(|other| other != Some(class)) {
+        return Vec::new();
+    }
+    let all_bytes = devices.iter().map(|(device, _)| device.capacity_bytes()).sum();
+    for (device, _) in devices {
+        device.limits.clear();
+    }
+    class.pooled_limits(all_bytes)
 }
 
 /// Groups existing volumes into the arrays of one level (0: arrays of devices). Returns the groups, and for each group

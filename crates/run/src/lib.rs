@@ -65,7 +65,7 @@ pub use resolved_run::{MethodRun, Process, ResolvedRun, Resume, volumes};
 pub use resume::resume;
 pub use same_file::is_same_file;
 pub use shard::Shard;
-pub use shards::{ShardError, Shards};
+pub use shards::{Merged, ShardError, Shards};
 pub use verified::written_key;
 pub use verify_only::verify_only;
 pub use watch::{OverRanks, Phase, Rates, Watch};

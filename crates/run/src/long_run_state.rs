@@ -172,10 +172,28 @@ impl<'a> LongRun<'a> {
         (sum(&writes) / (sum(&writes) + sum(&clears))).max(MAPPED_MIN)
     }
 
+    /// End of the data on a purged volume, as a fraction of its capacity: of the data already `written`, and of the
+    /// workloads' own writes. If nothing was written, workloads that only read find their range written.
+    pub(crate) fn data_end(self, written: f64) -> f64 {
+        let writes =
+            |spec: &Spec| spec.log().is_some() || spec.kinds().any(|of| of.0 == OpKind::Write);
+        let counts = |spec: &&&Spec| written <= 0.0 || writes(spec);
+        let end = |spec: &&Spec| end_share(spec, self.capacity_bytes);
+        self.specs.iter().filter(counts).map(end).fold(written, f64::max)
+    }
+
     /// Whether writes are skewed: their steady state can't be constructed.
     pub(crate) fn is_skewed(self) -> bool {
         self.parts(&[OpKind::Write]).iter().any(|part| part.pattern.is_skewed())
     }
+}
+
+/// End of the range that a workload uses, as a fraction of the capacity; rounded up to millionths, so that 75 % of any
+/// number of bytes is 0.75.
+pub(crate) fn end_share(spec: &Spec, capacity_bytes: u64) -> f64 {
+    let exact = active_range(spec, capacity_bytes).end as f64 / capacity_bytes as f64;
+    let near = (exact * 1e6).round() / 1e6;
+    if near >= exact { near } else { ((exact * 1e6).ceil() / 1e6).min(1.0) }
 }
 
 fn is_uniform(part: &Part<'_>) -> bool {
@@ -183,7 +201,7 @@ fn is_uniform(part: &Part<'_>) -> bool {
 }
 
 /// Mean size of a kind of operation, bytes.
-fn mean_block_bytes(spec: &Spec, kind: OpKind) -> f64 {
+pub(crate) fn mean_block_bytes(spec: &Spec, kind: OpKind) -> f64 {
     let (mut bytes, mut shares) = (0.0, 0.0);
     for block in spec.blocks(kind) {
         bytes += f64::from(block.bytes) * block.share;

@@ -2,6 +2,7 @@
 //! endurance.
 
 use crate::resolved_run::{MethodRun, ResolvedRun};
+use iodyno_drive::why_not_warmed_up;
 use iodyno_measure::Threshold;
 use iodyno_method::Budget;
 use iodyno_targets::{Health, Inspection};
@@ -200,6 +201,7 @@ impl Plan {
         }
         plan.words = plan.sentences(targets);
         plan.words.extend(states(run));
+        plan.words.extend(not_warmed_up(run));
         plan
     }
 
@@ -373,6 +375,20 @@ fn states(run: &ResolvedRun) -> Vec<String> {
         format!("device state for {of}: {}", states.join(" or "))
     };
     groups.into_iter().map(sentence).collect()
+}
+
+/// States why buffers and caches of emulated devices are not warmed up before some cells, one sentence per reason.
+/// Devices that were never written need no warm-up.
+fn not_warmed_up(run: &ResolvedRun) -> Vec<String> {
+    let Some(emulated) = run.emulated.as_ref().filter(|emulated| !emulated.live) else {
+        return Vec::new();
+    };
+    let cells = run.cells.iter().filter(|cell| emulated.were_written(cell));
+    let mut reasons: Vec<&str> = cells.filter_map(why_not_warmed_up).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    let sentence = |why: &str| format!("buffers and caches are not warmed up: {why}");
+    reasons.into_iter().map(sentence).collect()
 }
 
 /// Bytes written in `ns` at 1 GB/s, which is 1 byte per ns.

@@ -61,15 +61,17 @@ fn prepare_own(
             Preparation::Waited(human::duration_ns(ns))
         }
         Prepare::Purge if is_emulated => {
-            on.schedule.rewrite(Precondition::Fresh);
+            on.schedule.purged(targets);
             Preparation::Purged("emulated devices, new".to_owned())
         }
-        Prepare::Fill { .. } if is_emulated => {
-            on.schedule.rewrite(Precondition::Sequential);
-            let words = "constructed: emulated devices start each cell in the steady state of the cell's own writes. If cells continue from each other, the first one starts after sequential writes over the whole capacity";
+        Prepare::Fill { spec, .. } if is_emulated => {
+            let range = on.schedule.filled(targets, &spec);
+            let words = format!(
+                "constructed: emulated devices start each cell in the steady state of the cell's own writes. If cells continue from each other, the first one starts after sequential writes over {range}"
+            );
             let less = "preconditioning was constructed, not written";
             evidence.deviation = Some(less.to_owned());
-            Preparation::Constructed(words.to_owned())
+            Preparation::Constructed(words)
         }
         _ if reuse::reused(&mut on, &targets, &place, &mut evidence)? => {
             return Ok(vec![record(name, &target, place, evidence)]);
@@ -258,7 +260,7 @@ pub(crate) fn catch_up<'r>(
         };
         match next {
             Next::Measure(task)
-                if again && task.cell.emulation.precondition == Precondition::Carried =>
+                if again && task.cell.emulation.precondition != Precondition::Workload =>
             {
                 on.watch.phase(Phase::Replaying);
                 run_cell(StepContext { watch: &mut Unwatched, ..on }, &task)?;
@@ -271,6 +273,9 @@ pub(crate) fn catch_up<'r>(
             }
             Next::Prepare { place, how, targets } if run.emulated.is_some() => {
                 prepare(on, place, how, targets)?;
+            }
+            Next::Measure(task) if step.iter().all(|cell| cell.evidence.skipped.is_none()) => {
+                schedule.ran(&task);
             }
             _ => {}
         }

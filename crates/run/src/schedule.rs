@@ -1,17 +1,19 @@
 //! Decides which task of a run comes next, by the run's list of cells or by its method. Records finished tasks, and
 //! keeps the emulated system if successive tasks share one.
 
+use crate::emulated::devices::{Devices, NewMachine};
 use crate::outcome::RunError;
 use crate::resolved_run::{MethodRun, ResolvedRun};
 use core::ops::Range;
 use iodyno_drive::{Carried, CellPlan, DriveError, EngineKind, Walks};
 use iodyno_emulate::System;
+use iodyno_measure::threshold::is_like;
 use iodyno_measure::verdict::judge;
-use iodyno_measure::{Cell, CellKey, Evidence, Place, Preparation, Role};
+use iodyno_measure::{Cell, CellKey, Evidence, Place, Preparation, Role, Threshold};
 use iodyno_method::{Act, Done, Method, Step};
 use iodyno_units::Precondition;
 use iodyno_units::rng::{self, RngCore as _};
-use iodyno_workload::{CellSpec, EmulationOptions, Spec, TargetPart};
+use iodyno_workload::{CellSpec, Settle, Spec, TargetPart};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -80,11 +82,8 @@ pub(crate) struct Schedule<'a> {
     ahead: VecDeque<(Task, Vec<Cell>)>,
     /// Positions of sequential cursors, keyed by subject and stage.
     walks: BTreeMap<(u32, u32), Arc<Walks>>,
-    /// Emulated system, and machine on which each cell continues in the state that the previous cell left. None before
-    /// the first cell that continues on one.
-    carried: Option<(Arc<System>, Carried)>,
-    /// Initial state of the devices of the next machine in `carried`.
-    made: Precondition,
+    /// State of the emulated devices; None for real targets.
+    devices: Option<Devices<'a>>,
     /// Known overheads of the load generator (ns per I/O, maximum IOPS) by workload, since the rounds of a method
     /// repeat their workloads.
     calibrations: Vec<(Spec, (f64, f64))>,
@@ -101,8 +100,7 @@ impl<'a> Schedule<'a> {
             touched: BTreeSet::new(),
             ahead: VecDeque::new(),
             walks: BTreeMap::new(),
-            carried: None,
-            made: Precondition::Workload,
+            devices: run.emulated.as_ref().map(Devices::new),
             calibrations: Vec::new(),
         }
     }
@@ -209,10 +207,13 @@ impl<'a> Schedule<'a> {
             }
             Step::Cell(step) => {
                 let end = step.targets.map_or(all.end, |n| all.start + n as usize).min(all.end);
+                let targets = all.start..end;
+                let mut cell = self.cell(step.cell, seed_of(self.run.request.seed, &step.place));
+                cell.emulation.settle = self.settle(&cell, targets.clone());
                 Next::Measure(Box::new(Task {
-                    cell: self.cell(step.cell, seed_of(self.run.request.seed, &step.place)),
+                    cell,
                     place: Some(step.place),
-                    targets: all.start..end,
+                    targets,
                     engine: step.engine.and_then(|e| e.parse().ok()).or(self.run.request.engine),
                     then_wait_ns: step.then_wait_ns,
                     position: CellPosition { index: self.count, count: 0 },
@@ -236,34 +237,35 @@ impl<'a> Schedule<'a> {
         Ok(measured)
     }
 
-    /// Records that emulated devices were purged or filled. New devices in this state replace those of `carried` from
-    /// the next cell on.
-    pub(crate) fn rewrite(&mut self, how: Precondition) {
-        self.made = how;
-        self.carried = None;
+    /// Records a purge of some emulated targets.
+    pub(crate) fn purged(&mut self, targets: Range<usize>) {
+        if let Some(devices) = &mut self.devices {
+            devices.purged(targets);
+        }
     }
 
-    /// Advances the emulated devices in `carried` by an idle time of `ns`. None if there are none.
-    pub(crate) fn idle(&mut self, ns: u64) -> Option<()> {
-        self.carried.as_mut().map(|(_, carried)| carried.idle(ns))
+    /// Records a fill of some emulated targets, and describes the range that was filled.
+    pub(crate) fn filled(&mut self, targets: Range<usize>, spec: &Spec) -> String {
+        self.devices.as_mut().map_or(String::new(), |devices| devices.filled(targets, spec))
+    }
+
+    /// Records that an emulated cell ran.
+    pub(crate) fn ran(&mut self, task: &Task) {
+        if let Some(devices) = &mut self.devices {
+            devices.ran(&task.cell, task.targets.clone());
+        }
+    }
+
+    /// Advances the emulated devices on which cells continue by an idle time of `ns`.
+    pub(crate) fn idle(&mut self, ns: u64) {
+        if let Some(devices) = &mut self.devices {
+            devices.idle(ns);
+        }
     }
 
     /// Emulated system in its state before a cell; None for real targets.
     pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
-        let Some(emulated) = &self.run.emulated else { return Ok(None) };
-        if cell.emulation.precondition != Precondition::Carried {
-            return Ok(Some(emulated.before(cell, &cell.emulation)));
-        }
-        if emulated.live {
-            return Err(RunError::Impossible(
-                "each cell of this method starts in the state that the previous cell left, which `live:` does not support: use `model:` or real storage".to_owned(),
-            ));
-        }
-        if let Some((system, _)) = &self.carried {
-            return Ok(Some(Arc::clone(system)));
-        }
-        let new = EmulationOptions { precondition: self.made, ..EmulationOptions::default() };
-        Ok(Some(emulated.before(cell, &new)))
+        self.devices.as_ref().map(|devices| devices.system(cell)).transpose()
     }
 
     /// Returns up to `most` cells that follow `task` in the same round. Stops before a cell that depends on an
@@ -336,42 +338,45 @@ impl<'a> Schedule<'a> {
             .then(|| Arc::clone(self.walks.entry((place.subject, place.stage)).or_default()))
     }
 
-    /// Emulated machine on which a cell continues, created on first use; None for a cell that gets a new machine.
-    pub(crate) fn carried_for(
+    /// Emulated machine on which a cell runs and later ones continue, created on first use; None for a cell that gets
+    /// a new machine of its own.
+    pub(crate) fn machine(
         &mut self,
         task: &Task,
         plan: &CellPlan,
     ) -> Result<Option<&mut Carried>, RunError> {
-        let is_model = self.run.emulated.as_ref().is_some_and(|e| !e.live);
-        if task.cell.emulation.precondition != Precondition::Carried || !is_model {
-            return Ok(None);
-        }
-        if self.carried.is_none()
-            && let Some(iodyno_drive::Medium::Model { system, .. }) =
-                plan.targets.first().map(|t| &t.medium)
-        {
+        let new = NewMachine {
             // A separate seed: that of the first cell would correlate the devices with its streams.
-            let seed = rng::key(self.run.request.seed, "carried machine", 0);
-            let threads = self.run.cells.iter().map(|c| c.spec.threads()).max();
-            let carried = Carried::of(system, seed, threads.unwrap_or(1))?;
-            self.carried = Some((Arc::clone(system), carried));
+            seed: rng::key(self.run.request.seed, "carried machine", 0),
+            threads_max: self.run.cells.iter().map(|c| c.spec.threads()).max().unwrap_or(1),
+            is_kept: self.method().is_some_and(|(_, method)| method.carries_state()),
+        };
+        match &mut self.devices {
+            Some(devices) => devices.machine(&task.cell, plan, new),
+            None => Ok(None),
         }
-        Ok(self.carried.as_mut().map(|(_, carried)| carried))
     }
 
     /// State of a cell's devices at its start, as text.
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
-        let Some(emulated) = &self.run.emulated else { return Vec::new() };
-        let carried = match self.made {
-            Precondition::Workload => "continued from the previous cell",
-            Precondition::Fresh => "continued since a purge",
-            _ => "continued since a fill",
-        };
-        match (task.cell.emulation.precondition, &task.place) {
-            (Precondition::Carried, _) => vec![carried.to_owned(); emulated.volumes.len()],
-            (_, None) => emulated.states(&task.cell),
-            (_, Some(_)) => emulated.states_for(&task.cell, &task.cell.emulation),
+        match (&self.run.emulated, &self.devices) {
+            (Some(emulated), _) if task.place.is_none() => emulated.states(&task.cell),
+            (_, Some(devices)) => devices.states(&task.cell),
+            _ => Vec::new(),
         }
+    }
+
+    /// End condition of a cell that may end early: late enough for the devices' stalls and for the run's thresholds.
+    fn settle(&self, cell: &CellSpec, targets: Range<usize>) -> Option<Settle> {
+        let settle = cell.emulation.settle?;
+        let is_meant =
+            |of: &&Threshold| of.cells.as_deref().is_none_or(|like| is_like(like, &cell.name));
+        let judged = self.run.thresholds.iter().filter(is_meant).map(|of| of.metric);
+        let settle = Method::settle_for(settle, &cell.spec, judged)?;
+        Some(match &self.run.emulated {
+            Some(emulated) => emulated.settle_over_stalls(settle, &cell.spec, targets),
+            None => settle,
+        })
     }
 
     /// Whether this run may have written to a subject's targets since it began.

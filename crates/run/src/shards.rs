@@ -8,8 +8,9 @@ use crate::resolved_run::ResolvedRun;
 use crate::shard::Shard;
 use iodyno_measure::Cell;
 use iodyno_method::{Done, Step};
-use iodyno_notebook::{Error, Notebook, Outcome, Run, Status};
+use iodyno_notebook::{Error, Notebook, Run, Status, id_of_digest};
 use iodyno_targets::TargetName;
+use iodyno_units::rng;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -101,26 +102,41 @@ impl Shards {
         Ok(Self { runs })
     }
 
-    /// Merges the shards into one run in `notebook`, and returns the run's id.
+    /// Merges the shards into one run in `notebook`. Its id follows from the ids of the shards, so shards that were
+    /// merged before are not stored again.
     ///
     /// # Errors
     /// The notebook can't be written.
-    pub fn put_into(self, notebook: &Notebook) -> Result<String, Error> {
-        let Some(first) = self.runs.first() else { return Ok(String::new()) };
+    pub fn put_into(self, notebook: &mut Notebook) -> Result<Merged, Error> {
+        let Some(first) = self.runs.first() else { return Ok(Merged::default()) };
         let mut head = first.head.clone();
         if let Value::Object(request) = &mut head.plan[STORED_AS] {
             request.remove("shard");
         }
-        let health: Vec<Option<Value>> =
-            head.targets.iter().map(|target| target.health_after.clone()).collect();
-        let mut writer = notebook.begin(&head)?;
-        let id = writer.id().to_owned();
-        for (index, cell) in in_turn(&self.runs).into_iter().enumerate() {
-            writer.finish_cell(index, cell)?;
-        }
-        writer.finish(&Outcome::Finished, &health)?;
-        Ok(id)
+        let digest = (0..).zip(&self.runs).fold(0, |sum, (n, run)| rng::key(sum, &run.id, n));
+        let run = Run {
+            id: id_of_digest(digest),
+            started: self.runs.iter().map(|run| run.started).min().unwrap_or(first.started),
+            ended: self.runs.iter().filter_map(|run| run.ended).max(),
+            status: Status::Finished,
+            head,
+            notebook: notebook.path().to_owned(),
+            is_imported: true,
+            annotation: None,
+            cells: in_turn(self.runs),
+        };
+        let is_new = notebook.import(&run)?;
+        Ok(Merged { id: run.id, is_new })
     }
+}
+
+/// A run that consists of merged shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// Id of the run.
+    pub id: String,
+    /// Whether the run was stored now; false if the notebook had it already.
+    pub is_new: bool,
 }
 
 /// Reason why shards can't be merged into a run.
@@ -195,12 +211,21 @@ fn shard_of(run: &Run) -> Option<(RunRequest, Shard)> {
 }
 
 /// Cells of all shards in the order of the whole run. Consecutive steps are in different shards.
-fn in_turn(runs: &[Run]) -> Vec<&Cell> {
-    let steps: Vec<Vec<&[Cell]>> = runs
-        .iter()
-        .map(|run| run.cells.chunk_by(|a, b| a.key.place == b.key.place).collect())
-        .collect();
-    let longest = steps.iter().map(Vec::len).max().unwrap_or(0);
-    let of_turn = |turn: usize| steps.iter().filter_map(move |steps| steps.get(turn));
-    (0..longest).flat_map(of_turn).flat_map(|step| step.iter()).collect()
+fn in_turn(runs: Vec<Run>) -> Vec<Cell> {
+    let mut shards: Vec<_> = runs.into_iter().map(|run| run.cells.into_iter().peekable()).collect();
+    let mut cells = Vec::new();
+    loop {
+        let before = cells.len();
+        for shard in &mut shards {
+            let Some(first) = shard.next() else { continue };
+            let place = first.key.place.clone();
+            cells.push(first);
+            while let Some(cell) = shard.next_if(|cell| cell.key.place == place) {
+                cells.push(cell);
+            }
+        }
+        if cells.len() == before {
+            return cells;
+        }
+    }
 }

@@ -34,7 +34,7 @@ impl TraceWriter {
             .name("trace-writer".to_owned())
             .spawn(move || write_all(&to, &events))
             .map_err(failed)?;
-        Ok((Self { thread, file, name }, sender))
+        Ok((Self { thread, file, name }, TraceEvents::new(sender)))
     }
 
     /// Waits until all events are written. The caller must have dropped the channel's sender. Returns an error if

@@ -1,5 +1,6 @@
 //! All tests of this crate that use its public interface, in one program, so that they are linked only once.
 
+mod device_states;
 mod fill;
 mod ranks;
 mod request;

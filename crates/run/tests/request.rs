@@ -8,7 +8,7 @@ use std::sync::Arc;
 struct Unwatched;
 impl Watch for Unwatched {}
 
-fn outcome(request: RunRequest) -> Result<Outcome, RunError> {
+pub(crate) fn outcome(request: RunRequest) -> Result<Outcome, RunError> {
     let process = Process {
         command: Vec::new(),
         version: String::new(),
@@ -21,7 +21,7 @@ fn outcome(request: RunRequest) -> Result<Outcome, RunError> {
 }
 
 /// A request as a program in another language would write it.
-fn written_by_hand(work: &Value, target: &str) -> RunRequest {
+pub(crate) fn written_by_hand(work: &Value, target: &str) -> RunRequest {
     let request = json!({
         "name": "by hand", "work": work, "repeats": 1, "thresholds": ["p99 < 10s"],
         "targets": [target], "folder": "/", "files": {}, "seed": 7, "engine": null,

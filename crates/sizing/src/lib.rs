@@ -7,7 +7,6 @@
 //! | `log_demand` | converts a message rate to a demand, and sizes the publishers' buffers |
 //! | `candidate` | lists the systems to search |
 //! | `search` | chooses the number of arrays, or the rate, of the next trial |
-//! | `pool` | computes limits that disks of an instance share |
 //! | `simulate` | simulates one trial |
 //! | `lab` | runs several simulations in parallel, and counts them |
 //! | `row` | holds the result for one candidate |
@@ -36,7 +35,6 @@ pub mod json;
 mod lab;
 pub mod log_demand;
 pub mod page;
-mod pool;
 pub mod price;
 pub mod row;
 pub mod saturate;

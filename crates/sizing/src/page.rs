@@ -20,6 +20,9 @@ use iodyno_units::human;
 const SUSTAINED: &str = "Dots mark rates that can't be sustained: a buffer or a cache fills, or a resource is busy \
                          for more than 98 % of the time, so the latency would rise in a longer run.";
 
+/// Number of systems in the charts, the best first.
+const DRAWN: usize = 2;
+
 /// Builds the page of a sizing. `made_by` is program and version; `command` is the command line that reproduces the
 /// result.
 pub fn document(sizing: &Sizing, made_by: &str, command: &str) -> Document {
@@ -134,7 +137,7 @@ fn over_devices(sizing: &Sizing) -> Block {
 
 /// Chart series of the two best systems: p99 of each trial. `x` returns a trial's horizontal position.
 fn both(sizing: &Sizing, x: &dyn Fn(&Row, &Trial) -> Option<f64>) -> Vec<Series> {
-    let rows = sizing.rows.iter().take(2).enumerate();
+    let rows = sizing.rows.iter().take(DRAWN).enumerate();
     rows.flat_map(|(number, row)| series(sizing, row, number, x)).collect()
 }
 
@@ -146,7 +149,6 @@ fn series(
     color: usize,
     x: &dyn Fn(&Row, &Trial) -> Option<f64>,
 ) -> Vec<Series> {
-    let of = &sizing.candidates[row.candidate];
     let points = |holding: bool| {
         let trials = row.trials.iter();
         let trials = trials.filter(|t| t.measured.holds(t.offered_iops, &sizing.demand) == holding);
@@ -156,12 +158,25 @@ fn series(
         points.dedup_by(|a, b| a.x.total_cmp(&b.x).is_eq());
         points
     };
-    let name = format!("{} × {} in {}", row.devices(&sizing.candidates), of.device_name, of.host);
+    let name = series_name(sizing, row);
     let not_held = format!("{name}, not sustained");
     let both = [(name, Mark::Line, true), (not_held, Mark::Dots, false)];
     let both =
         both.map(|(name, mark, holding)| Series { name, mark, color, points: points(holding) });
     both.into_iter().filter(|series| !series.points.is_empty()).collect()
+}
+
+/// Name of a system in the charts: devices and host, and its arrays if another drawn system has as many of the same.
+fn series_name(sizing: &Sizing, row: &Row) -> String {
+    let plain = |row: &Row| {
+        let of = &sizing.candidates[row.candidate];
+        format!("{} × {} in {}", row.devices(&sizing.candidates), of.device_name, of.host)
+    };
+    let name = plain(row);
+    if sizing.rows.iter().take(DRAWN).filter(|other| plain(other) == name).count() < 2 {
+        return name;
+    }
+    format!("{name}, {}", arrays(&sizing.candidates[row.candidate], row.count))
 }
 
 /// Chart of p99 with the latency limit.

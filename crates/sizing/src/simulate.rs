@@ -6,7 +6,6 @@
 
 use crate::candidate::Candidate;
 use crate::demand::{Demand, Limit, Loss, Tail};
-use crate::pool::{is_pooled, pool};
 use crate::search::Tried;
 use iodyno_drive::{CellPlan, DriveError, Length, Modelled, Unobserved, drive_failing_model};
 use iodyno_emulate::spec::{Kind, Part};
@@ -15,7 +14,7 @@ use iodyno_emulate::{AdapterFault, Fault, PartId, System};
 use iodyno_measure::offered_rate::rate_met;
 use iodyno_measure::{Evidence, KindSummary, Quantity, Summary};
 use iodyno_run::explain::{Share, shares};
-use iodyno_run::{Emulated, Files, RunError, described_device, emulated};
+use iodyno_run::{Emulated, Files, RunError, emulated};
 use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
 use iodyno_workload::{EmulationOptions, Spec};
@@ -414,17 +413,11 @@ pub fn run(
     Ok(Measured::of(&modelled))
 }
 
-/// Builds the emulated system that a target's name describes. Disks of a pooled class share their limits.
+/// Builds the emulated system that a target's name describes.
 fn system(name: &str) -> Result<Emulated, RunError> {
     let (target, mut files) = (TargetName::parse(name)?, Files::default());
-    let mut found = emulated(core::slice::from_ref(&target), &mut files)?.ok_or_else(|| {
+    emulated(core::slice::from_ref(&target), &mut files)?.ok_or_else(|| {
         let (target, why) = (name.to_owned(), "the device is not emulated".to_owned());
         RunError::Drive(DriveError::DoesNotFit { target, why })
-    })?;
-    if let TargetName::Model(of) = &target
-        && is_pooled(&of.what)
-    {
-        pool(&mut found.system, &described_device(&of.what, &mut files)?);
-    }
-    Ok(found)
+    })
 }

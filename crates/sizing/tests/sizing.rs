@@ -47,7 +47,7 @@ fn is_valid(document: &serde_json::Value) {
 #[test]
 fn a_small_demand() {
     let choice = choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5, Level::Raid10]);
-    let sizing = sized(demand("oltp1", 60_000.0, 2_000_000), &choice, None);
+    let mut sizing = sized(demand("oltp1", 60_000.0, 2_000_000), &choice, None);
     insta::assert_snapshot!(terminal::show(&sizing, STYLE));
     let document = json::document(&sizing);
     is_valid(&document);
@@ -82,6 +82,15 @@ fn a_small_demand() {
     assert!(text.contains("iodyno size --workload x") && text.contains("assumed"), "{text}");
     assert!(text.contains("latency over load") && text.contains("What if"), "{text}");
     assert!(html::page(&drawn).contains("<svg") && csv::text(&drawn).contains("binds first"));
+
+    // Systems of as many of the same devices are told apart by their arrays.
+    sizing.rows[0].count.arrays = 3;
+    let devices = |at: usize| sizing.rows[at].devices(&sizing.candidates);
+    assert_eq!(devices(0), devices(1));
+    let text = csv::text(&page::document(&sizing, "iodyno", "iodyno size --workload x"));
+    for name in ["6 × ssd-gen3-emlc in 57ce-gen3, 3 × RAID 10 of 2", "2 × RAID 5 of 3"] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
 }
 
 /// Prices determine the order, and candidates without a price are left out. Each wrong price is reported.

@@ -19,7 +19,7 @@ pub(crate) fn table(strata: &[Stratum]) -> Table {
         Column::words("nearer"),
     ]);
     table.caption = "Errors by strata, in %".into();
-    table.notes = vec!["n: 1 (one device) or n (several); in: figures within the printed intervals; mean, median, max: absolute errors; outside: mean error beyond the intervals (0 within); null: the same for the null model; nearer: figures to which the model is nearer than the null model".to_owned()];
+    table.notes = vec!["n: one device (1) or several (n); in: figures within the printed intervals; mean, median, max: absolute errors; outside: mean distance from the interval, 0 for figures within it; null: `outside` of the null model, a prediction without a device model; nearer: figures that the model predicts better than the null model".to_owned()];
     let mut basis = None;
     for s in strata {
         if basis != Some(s.basis) {

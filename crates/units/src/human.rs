@@ -105,10 +105,12 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// Formats a size exactly, as accepted on the command line, in the largest binary unit that divides it:
-/// `4GiB`, `400000000000`.
+/// `4GiB`, `400000000000`, `0`.
 pub fn exact_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let i = ((bytes.trailing_zeros() / 10) as usize).min(UNITS.len() - 1);
+    // 0 has as many trailing zeros as bits, and every unit divides it.
+    let i = if bytes == 0 { 0 } else { (bytes.trailing_zeros() / 10) as usize };
+    let i = i.min(UNITS.len() - 1);
     format!("{}{}", bytes >> (10 * i), UNITS[i])
 }
 
@@ -169,5 +171,7 @@ mod tests {
         assert_eq!(size(400_000_000_000), "373 GiB");
         assert_eq!(size(0), "0 B");
         assert_eq!(size(513), "513 B");
+        let exact = [0, 513, 4 << 30, 3 << 60].map(exact_size);
+        assert_eq!(exact, ["0", "513", "4GiB", "3072PiB"]);
     }
 }

@@ -5,11 +5,9 @@
   const LOOK_EVERY_MS = 1000, KEPT = 240, SHOWN_MIN = 40, HEIGHT = 180, LEFT = 76, BOTTOM = 22, TOP = 10, RIGHT = 12;
   const get = (selector) => document.querySelector(selector);
   const charts = get("#charts"), id = charts.dataset.run;
-  const three = (x) => x === 0 ? "0" : x.toPrecision(Math.max(3, Math.floor(Math.log10(Math.abs(x))) + 1)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
-  const count = (n) => n >= 1e6 ? `${three(n / 1e6)} M` : n >= 1e3 ? `${three(n / 1e3)} k` : three(n);
-  const bytes = (n) => n >= 1e9 ? `${three(n / 1e9)} GB/s` : `${three(n / 1e6)} MB/s`;
-  const time = (ns) => ns === null || ns === undefined ? "–" : ns >= 1e9 ? `${three(ns / 1e9)} s` : ns >= 1e6 ? `${three(ns / 1e6)} ms` : ns >= 1e3 ? `${three(ns / 1e3)} µs` : `${three(ns)} ns`;
-  const seconds = (s) => s < 100 ? `${three(s)} s` : `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  const count = WORDS.iops, bytes = WORDS.throughput;
+  const time = (ns) => ns === null || ns === undefined ? "–" : WORDS.latency_ns(ns);
+  const seconds = (s) => s < 100 ? `${threeDigits(s)} s` : `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
   // A number and its unit stay on one line.
   const joined = (words) => words.replace(/(?<!,) /g, "\u00a0");
   const text = (node, words) => { if (node.textContent !== words) node.textContent = words; };
@@ -119,9 +117,10 @@
       const of = (point) => isBandwidth ? point.bytes : point.iops;
       const top = Math.max(...shown.map(of), 1) * 1.08;
       const yOf = (value) => HEIGHT - BOTTOM - value / top * (HEIGHT - BOTTOM - TOP);
-      axes(to, width, paint, nice(top).map((value) => [value, isBandwidth ? bytes(value) : count(value)]), yOf, first, number, interval);
+      const ticks = nice(top), quantity = isBandwidth ? "throughput" : "iops";
+      axes(to, width, paint, ticks.map((value) => [value, tickLabel(quantity, value, ticks[1] ?? top, top)]), yOf, first, number, interval);
       line(to, paint.rate, shown.map((point) => [point.index, of(point)]), xOf, yOf);
-      canvas.setAttribute("aria-label", `Rate over time: now ${count(of(shown.at(-1)))} per second`);
+      canvas.setAttribute("aria-label", `Rate over time: now ${isBandwidth ? bytes(of(shown.at(-1))) : `${count(of(shown.at(-1)))} per second`}`);
     }
     const octave = last.rows_an_octave;
     for (const kind of kinds) {
@@ -150,7 +149,7 @@
       for (let exponent = 0; exponent < 12; exponent += 1) {
         for (const digit of decades < 1.2 ? [1, 2, 5] : decades > 4 ? [1] : [1, 3]) {
           const ns = digit * 10 ** exponent, row = Math.log2(ns) * octave;
-          if (row >= low && row <= high) ticks.push([ns, time(ns)]);
+          if (row >= low && row <= high) ticks.push([ns, tickLabel("latency_ns", ns, ns, ns)]);
         }
       }
       axes(to, width, paint, ticks, yOf, first, number, interval);

@@ -12,7 +12,7 @@
   const LEVELS = { invalid: 3, warning: 2, valid: 1 };
 
   let runs = [], matching = [], version = 0, shown = 0;
-  const ticked = new Map();
+  const ticked = new Map(), most = Number(form.dataset.max);
   let sort = { key: "started", falling: true };
 
   const MARKS = { valid: "✓ VALID", warning: "! warning", invalid: "✗ INVALID" };
@@ -156,11 +156,12 @@
   const showTicked = () => {
     const ids = [...ticked.keys()];
     const [words, button, none] = [bar.querySelector(".ticked"), bar.querySelector("[type=submit]"), bar.querySelector(".none")];
-    button.disabled = ids.length < 2;
+    button.disabled = ids.length < 2 || ids.length > most;
     none.hidden = ids.length === 0;
     bar.classList.toggle("active", ids.length > 0);
     words.textContent = ids.length === 0 ? "Tick two or more runs to compare each with the one ticked first."
       : ids.length === 1 ? `${ids[0]} is ticked: tick another run to compare it with.`
+      : ids.length > most ? `${ids.length} runs are ticked: a comparison has at most ${most}.`
       : `${ids.slice(1).join(", ")} against ${ids[0]}`;
   };
   body.addEventListener("change", ({ target }) => {
@@ -176,7 +177,7 @@
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (ticked.size > 1) location.assign(`/compare?runs=${[...ticked.keys()].join(",")}`);
+    if (ticked.size > 1 && ticked.size <= most) location.assign(`/compare?runs=${[...ticked.keys()].join(",")}`);
   });
 
   // Keys: / goes to the filter, the arrows move between runs, x ticks a run.

@@ -4,9 +4,7 @@
   const LOOK_EVERY_MS = 1000;
   const get = (selector) => document.querySelector(selector);
   const status = get("#status"), state = get("#state"), table = get("#volumes");
-  const three = (x) => x === 0 ? "0" : x.toPrecision(Math.max(3, Math.floor(Math.log10(Math.abs(x))) + 1)).replace(/\.?0+(?=$|e)/, "");
-  const count = (n) => n >= 1e6 ? `${three(n / 1e6)} M` : n >= 1e3 ? `${three(n / 1e3)} k` : three(n);
-  const time = (ns) => ns === null ? "–" : ns >= 1e9 ? `${three(ns / 1e9)} s` : ns >= 1e6 ? `${three(ns / 1e6)} ms` : ns >= 1e3 ? `${three(ns / 1e3)} µs` : `${ns} ns`;
+  const time = (ns) => ns === null ? "–" : WORDS.latency_ns(ns);
 
   let before = new Map(), at = 0;
   const show = (volumes, now) => {
@@ -17,7 +15,7 @@
         next.set(key, kind);
         const rate = (name) => earlier && seconds > 0 ? Math.max(0, (kind[name] - earlier[name]) / seconds) : 0;
         const row = document.createElement("tr");
-        const texts = [`${number}: ${volume.device}`, kind.kind.replace("_", " "), count(rate("operations")), three(rate("bytes") / 1e6), time(kind.p50_ns), time(kind.p99_ns), String(kind.errors)];
+        const texts = [`${number}: ${volume.device}`, kind.kind.replace("_", " "), WORDS.iops(rate("operations")), threeDigits(rate("bytes") / 1e6), time(kind.p50_ns), time(kind.p99_ns), String(kind.errors)];
         texts.forEach((text, column) => {
           const cell = row.insertCell();
           cell.textContent = text;

@@ -102,7 +102,7 @@ impl Access {
         // A link from elsewhere opens a page; an image or a frame of another site would only make this server work.
         let is_opened = request.field("sec-fetch-mode") == Some("navigate")
             && request.field("sec-fetch-dest") == Some("document");
-        if request.field("sec-fetch-site") == Some("cross-site") && !is_opened {
+        if is_of_another_site(request) && !is_opened {
             return Decision::Refused("this request comes from a page of another site");
         }
         // Browsers name the origin in requests of a page, but not where a person opens an address.
@@ -130,6 +130,11 @@ impl Access {
             Decision::NeedsToken
         }
     }
+}
+
+/// Whether a browser says that a page of another site, or of another port of this machine, caused the request.
+pub(crate) fn is_of_another_site(request: &Request) -> bool {
+    matches!(request.field("sec-fetch-site"), Some("cross-site" | "same-site"))
 }
 
 /// Address that a request asks for, without the token.

@@ -13,6 +13,19 @@ use iodyno_units::text::clean;
 /// Number of runs in the list as the server sends it. The page's script adds the others.
 const FIRST_LINES: usize = 100;
 
+/// Maximum number of runs in a comparison.
+pub(crate) const COMPARED_MAX: usize = 12;
+
+/// A study to simulate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    /// Name of the paper's table or figure to simulate; empty: all of them.
+    pub(crate) figure: String,
+    /// Whether to simulate all operations instead of a tenth.
+    pub(crate) is_full: bool,
+}
+
 /// Common content of all pages.
 #[derive(Debug)]
 pub(crate) struct Frame {
@@ -32,6 +45,8 @@ struct RunsPage<'a> {
     are_running: bool,
     count: Count,
     lines: Vec<&'a Line>,
+    /// Maximum number of runs in a comparison.
+    compared_max: usize,
 }
 
 /// Number of runs, as a number and as text such as `10,000 runs`.
@@ -53,6 +68,8 @@ struct LivePage<'a> {
 struct StudiesPage<'a> {
     frame: &'a Frame,
     studies: &'a [(String, String)],
+    /// Values of the fields.
+    asked: &'a Asked,
 }
 
 #[derive(Template)]
@@ -143,7 +160,10 @@ impl Frame {
         let lines = listing.lines.iter().rev().take(FIRST_LINES).collect();
         let number = listing.lines.len();
         let count = Count { number, words: human::counted(number as u64, "run") };
-        rendered("200 OK", &RunsPage { frame: self, are_running, count, lines })
+        rendered(
+            "200 OK",
+            &RunsPage { frame: self, are_running, count, lines, compared_max: COMPARED_MAX },
+        )
     }
 
     /// The page of a run in progress.
@@ -151,9 +171,9 @@ impl Frame {
         rendered("200 OK", &LivePage { frame: self, id, name: &clean(name) })
     }
 
-    /// The list of studies. Each has a name and a title.
-    pub(crate) fn studies(&self, studies: &[(String, String)]) -> Response {
-        rendered("200 OK", &StudiesPage { frame: self, studies })
+    /// The form that starts a study. `studies` are names and titles; `asked` fills in the fields.
+    pub(crate) fn studies(&self, studies: &[(String, String)], asked: &Asked) -> Response {
+        rendered("200 OK", &StudiesPage { frame: self, studies, asked })
     }
 
     /// The page of a study in progress. `done` of `all` cells are simulated.

@@ -2,7 +2,7 @@
 
 use crate::Site;
 use crate::http::{HTML, JSON, Request, Response};
-use crate::pages::Frame;
+use crate::pages::{COMPARED_MAX, Frame};
 use iodyno_measure::Metric;
 use iodyno_notebook::{Error, Notebook, Run, Status};
 use iodyno_page::{Document, Views, html};
@@ -20,8 +20,6 @@ const POLICY: &str =
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; connect-src 'none'";
 /// Maximum number of time-series intervals per run in a report. Longer series are coarsened when read.
 const INTERVALS_MAX: u64 = 100_000;
-/// Maximum number of runs in a comparison.
-const COMPARED_MAX: usize = 12;
 
 /// Maximum number of runs in a history. Older runs are left out.
 const HISTORY_MAX: u32 = 500;

@@ -1,12 +1,12 @@
 //! Maps a request to its response: checks access, then builds the page that the path names.
 
-use crate::access::{Access, Decision, without_token};
+use crate::access::{self, Access, Decision, without_token};
 use crate::forms::{self, Forms};
 use crate::http::{self, JSON, Method, Refusal, Request, Response, TEXT};
 use crate::live::Live;
 use crate::pages::{FormPage, Frame, ServedPage};
 use crate::reports::{self, Reports};
-use crate::runs::{Line, Listing, Runs};
+use crate::runs::Runs;
 use crate::served::{self, Served};
 use crate::studies::Studies;
 use crate::{Site, stop};
@@ -34,6 +34,8 @@ const ASSETS: [(&str, &str, &str); 5] = [
 ];
 /// Path of the style that pages share with reports.
 const PAGE_STYLE: &str = "/assets/page.css";
+/// Path of the script for numbers that pages share with reports.
+const NUMBERS_SCRIPT: &str = "/assets/scales.js";
 
 /// A server's state, shared by the threads of its connections.
 #[derive(Debug)]
@@ -51,16 +53,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(site: &Site, access: Access) -> io::Result<Self> {
+        let runs = Runs::new(&site.notebook)?;
         Ok(Self {
             access,
             frame: Frame::new(site),
             notebook: site.notebook.clone(),
-            runs: Runs::new(&site.notebook)?,
+            studies: Studies::new(site, Arc::clone(&runs)),
+            runs,
             reports: Reports::new(site),
             live: Live::new(&site.notebook),
             served: Served::new(&site.controls),
             forms: Forms::new(site),
-            studies: Studies::new(site),
         })
     }
 
@@ -116,10 +119,9 @@ impl Server {
                 None => self.nowhere(),
             },
             (Method::Get, ["study"]) => self.studies.form(request, &self.frame),
+            (Method::Post, ["study"]) => self.studies.start(request, &self.frame),
             (Method::Get, ["study", "progress.json"]) => self.studies.progress(),
-            (Method::Get, ["study", name]) => {
-                self.studies.page(name, request, &self.frame, || self.is_running())
-            }
+            (Method::Get, ["study", name]) => self.studies.page(name, request, &self.frame),
             (Method::Get, [name]) if Forms::find(name).is_some() => self.form(name, request),
             (Method::Post, _) if !self.frame.allow_run => self
                 .frame
@@ -200,21 +202,21 @@ impl Server {
         }
     }
 
-    fn is_running(&self) -> bool {
-        let is_running = |listing: &Listing| listing.lines.iter().any(Line::is_running);
-        self.runs.listing().is_ok_and(|listing| is_running(&listing))
-    }
-
     fn form(&self, name: &str, request: &Request) -> Response {
         let Some(form) = Forms::find(name) else { return self.nowhere() };
-        let words = self.forms.words(form, request);
+        // A link on another site fills in the form, but only a person may let this machine simulate.
+        let words = if access::is_of_another_site(request) {
+            Ok(None)
+        } else {
+            self.forms.words(form, request)
+        };
         let (mut answer, mut error, mut command) = (String::new(), String::new(), String::new());
         match words {
             Ok(None) => {}
             Err(why) => error = why,
             Ok(Some(words)) => {
                 command = forms::command_line(&words);
-                if self.is_running() {
+                if self.runs.has_running() {
                     "a run is in progress, which a simulation would disturb: wait for its end"
                         .clone_into(&mut error);
                 } else {
@@ -285,6 +287,9 @@ impl Server {
 
 /// A style, script or other file that pages load; `None` if there is none at this path.
 fn asset(path: &str) -> Option<Response> {
+    if path == NUMBERS_SCRIPT {
+        return Some(Response::ok(SCRIPT, iodyno_page::html::numbers_script()));
+    }
     let found = ASSETS.iter().find(|asset| asset.0 == path)?;
     Some(Response::ok(found.1, found.2))
 }

@@ -203,6 +203,11 @@ impl Runs {
         Ok(Arc::clone(&state.listing))
     }
 
+    /// Whether a run is in progress, which other work of this machine would disturb.
+    pub(crate) fn has_running(&self) -> bool {
+        self.listing().is_ok_and(|listing| listing.lines.iter().any(Line::is_running))
+    }
+
     fn look(&self, state: &mut State) -> Result<(), Error> {
         let stamp = self.stamp();
         // A run whose process was killed changes without a write.

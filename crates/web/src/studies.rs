@@ -1,29 +1,55 @@
-//! The page of studies. Each study is simulated in the background, one at a time, and its page is kept while the
-//! server runs.
+//! The page of studies. Each study is simulated in the background, one at a time and not during a run, and its page is
+//! kept while the server runs. Only the form starts a simulation (POST): an address shows what there is.
 
 use crate::Site;
 use crate::http::{JSON, Request, Response};
-use crate::pages::Frame;
+use crate::pages::{Asked, Frame};
 use crate::reports::{links, shown};
+use crate::runs::Runs;
 use iodyno_page::Document;
 use iodyno_ranks::Ranks;
-use iodyno_study::{Options, Progress, load, page, run, title};
+use iodyno_study::{Options, Progress, StudyError, load, page, run, title};
 use serde_json::json;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Maximum number of simulated studies whose pages are kept.
 const KEPT_MAX: usize = 6;
+/// Time between two looks whether a run has begun, which ends the simulation.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A study to simulate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
-    name: String,
-    /// Name of the paper's table or figure to simulate; empty: all of them.
-    figure: String,
-    /// Whether to simulate all operations instead of a tenth.
-    is_full: bool,
+/// Error message of a simulation that a run ended.
+const INTERRUPTED: &str =
+    "a run began, which the simulation would disturb: simulate the study again after its end";
+
+impl Asked {
+    fn new(name: &str, figure: &str, full: &str) -> Self {
+        let figure = figure.trim().to_owned();
+        Self { name: name.to_owned(), figure, is_full: !full.is_empty() }
+    }
+
+    /// The study that an address names.
+    fn of_address(name: &str, request: &Request) -> Self {
+        let value = |key| request.values(key).next().unwrap_or_default();
+        Self::new(name, &value("figure"), &value("full"))
+    }
+
+    /// Address of the study's page.
+    fn address(&self) -> String {
+        let name: String = form_urlencoded::byte_serialize(self.name.as_bytes()).collect();
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        for (key, value) in
+            [("figure", &*self.figure), ("full", if self.is_full { "1" } else { "" })]
+        {
+            if !value.is_empty() {
+                query.append_pair(key, value);
+            }
+        }
+        let query = query.finish();
+        format!("/study/{name}{}{query}", if query.is_empty() { "" } else { "?" })
+    }
 }
 
 /// A simulation, which may be in progress.
@@ -31,6 +57,8 @@ struct Asked {
 struct Job {
     asked: Asked,
     state: Mutex<State>,
+    /// Set when a run begins.
+    is_disturbing: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -47,6 +75,7 @@ pub(crate) struct Studies {
     pub(crate) known: Vec<(String, String)>,
     /// Simulations whose results are kept, the latest last. Lock order: this list before the state of a job.
     jobs: Mutex<Vec<Arc<Job>>>,
+    runs: Arc<Runs>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -72,15 +101,26 @@ impl Job {
             study.only(std::slice::from_ref(figure))?;
         }
         let options = if *is_full { Options::FULL } else { Options::QUICK };
-        let never = AtomicBool::new(false);
-        let outcome = run(&study, &options, &Ranks::alone(), &never, &|at| self.progress(at));
-        let outcome = outcome.map_err(|e| e.to_string())?;
+        let stop = &self.is_disturbing;
+        let outcome = run(&study, &options, &Ranks::alone(), stop, &|at| self.progress(at));
+        let outcome = outcome.map_err(|e| match e {
+            StudyError::Interrupted => INTERRUPTED.to_owned(),
+            e => e.to_string(),
+        })?;
         Ok(Box::new(page::document(&outcome, &[], made_by)))
+    }
+
+    /// Ends the simulation when a run begins.
+    fn make_way(&self, runs: &Runs) {
+        while self.is_running() && !self.is_disturbing.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK_EVERY);
+            self.is_disturbing.store(runs.has_running(), Ordering::Relaxed);
+        }
     }
 }
 
 impl Studies {
-    pub(crate) fn new(site: &Site) -> Self {
+    pub(crate) fn new(site: &Site, runs: Arc<Runs>) -> Self {
         let with_title = |name: &String| {
             let title = title(name).unwrap_or_default();
             (name.clone(), title)
@@ -89,25 +129,20 @@ impl Studies {
             made_by: site.made_by.clone(),
             known: site.studies.iter().map(with_title).collect(),
             jobs: Mutex::default(),
+            runs,
         }
     }
 
-    fn asked(name: &str, request: &Request) -> Asked {
-        let value = |key| request.values(key).next().unwrap_or_default().trim().to_owned();
-        Asked { name: name.to_owned(), figure: value("figure"), is_full: !value("full").is_empty() }
-    }
-
-    /// Returns the job that simulates a study. Starts a job unless there is one in progress or with a result. `is_busy`
-    /// says whether a run is in progress, which a simulation would disturb.
+    /// Starts to simulate a study, unless it is in progress or has a result.
     ///
     /// # Errors
     /// A run or another study is in progress.
-    fn job(&self, asked: Asked, is_busy: impl Fn() -> bool) -> Result<Arc<Job>, String> {
+    fn begin(&self, asked: Asked) -> Result<(), String> {
         let mut jobs = lock(&self.jobs);
-        if let Some(job) = jobs.iter().find(|job| job.asked == asked) {
-            return Ok(Arc::clone(job));
+        if jobs.iter().any(|job| job.asked == asked) {
+            return Ok(());
         }
-        if is_busy() {
+        if self.runs.has_running() {
             return Err("a run is in progress, which a simulation would disturb: wait for its end"
                 .to_owned());
         }
@@ -117,12 +152,15 @@ impl Studies {
                 other.asked.name
             ));
         }
-        let job = Arc::new(Job { asked, state: Mutex::new(State::Running(0, 0)) });
+        let state = Mutex::new(State::Running(0, 0));
+        let job = Arc::new(Job { asked, state, is_disturbing: AtomicBool::new(false) });
         jobs.push(Arc::clone(&job));
         if jobs.len() > KEPT_MAX {
             jobs.remove(0);
         }
-        let (worker, made_by) = (Arc::clone(&job), self.made_by.clone());
+        let (watched, runs) = (Arc::clone(&job), Arc::clone(&self.runs));
+        std::thread::spawn(move || watched.make_way(&runs));
+        let (worker, made_by) = (job, self.made_by.clone());
         std::thread::spawn(move || {
             let simulate = || worker.simulate(&made_by);
             let ended = catch_unwind(AssertUnwindSafe(simulate)).unwrap_or_else(|_| {
@@ -130,35 +168,37 @@ impl Studies {
             });
             *lock(&worker.state) = State::Ended(ended);
         });
-        Ok(job)
+        Ok(())
     }
 
-    /// The form that lists the studies. If the form was sent, redirects to the page of the chosen study.
+    /// The form that lists the studies, filled in by the address.
     pub(crate) fn form(&self, request: &Request, frame: &Frame) -> Response {
-        match request.values("study").next() {
-            Some(name) if !name.is_empty() => {
-                let name: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
-                Response::see_other(format!("/study/{name}?{}", request.query))
-            }
-            _ => frame.studies(&self.known),
+        let name = request.values("study").next().unwrap_or_default();
+        frame.studies(&self.known, &Asked::of_address(&name, request))
+    }
+
+    /// Starts the study that the form names, and leads to its page.
+    pub(crate) fn start(&self, request: &Request, frame: &Frame) -> Response {
+        let value = |key| request.form_value(key).unwrap_or_default();
+        let asked = Asked::new(&value("study"), &value("figure"), &value("full"));
+        if !self.known.iter().any(|known| known.0 == asked.name) {
+            return frame.not_found(&unknown(&asked.name));
+        }
+        let address = asked.address();
+        match self.begin(asked) {
+            Ok(()) => Response::see_other(address),
+            Err(why) => frame.bad_request(&why),
         }
     }
 
-    /// The page of a study: its progress, then its result.
-    pub(crate) fn page(
-        &self,
-        name: &str,
-        request: &Request,
-        frame: &Frame,
-        is_busy: impl Fn() -> bool,
-    ) -> Response {
+    /// The page of a study: its progress, then its result. Before it was started, the form that starts it.
+    pub(crate) fn page(&self, name: &str, request: &Request, frame: &Frame) -> Response {
         let Some((name, title)) = self.known.iter().find(|known| known.0 == name) else {
-            return frame.not_found(&format!("the catalog has no study `{name}`"));
+            return frame.not_found(&unknown(name));
         };
-        let job = match self.job(Self::asked(name, request), is_busy) {
-            Ok(job) => job,
-            Err(why) => return frame.bad_request(&why),
-        };
+        let asked = Asked::of_address(name, request);
+        let job = lock(&self.jobs).iter().find(|job| job.asked == asked).map(Arc::clone);
+        let Some(job) = job else { return frame.studies(&self.known, &asked) };
         let failed = match &*lock(&job.state) {
             State::Running(done, all) => return frame.study_progress(title, *done, *all),
             State::Ended(Ok(document)) => {
@@ -182,4 +222,8 @@ impl Studies {
         });
         Response::ok(JSON, running.unwrap_or_else(|| json!({})).to_string())
     }
+}
+
+fn unknown(name: &str) -> String {
+    format!("the catalog has no study `{name}`")
 }

@@ -49,7 +49,8 @@ pub enum Fit {
     /// Addresses do not change. A trace that exceeds the target is refused.
     #[default]
     Exact,
-    /// Addresses are scaled from the trace's address range to the target's size. Lengths of operations don't change.
+    /// Addresses are scaled from the whole trace's address range to the target's size, whatever part of its time is
+    /// replayed. Lengths of operations don't change.
     Scale,
     /// Addresses are taken modulo the target's size. An operation that would cross the target's end is moved to end
     /// there.
@@ -192,12 +193,14 @@ impl Replay {
             of.sizes.iter().flatten().map(|size| u64::from(size.bytes)).max().unwrap_or(0);
         if largest > space_bytes {
             return Err(Misfit(format!(
-                "the trace has an operation of {}, but the target has only {}: use a larger target",
+                "the trace has an operation of {}, but the target has only {}{}: use a larger target",
                 size(largest),
-                size(space_bytes)
+                size(space_bytes),
+                if offset_bytes > 0 { " from --offset on" } else { "" }
             )));
         }
-        let end_bytes = of.end_bytes.max(1);
+        // Of the whole trace, so that a block of it has the same place in a replay of each part.
+        let end_bytes = of.whole_end_bytes.max(of.end_bytes).max(1);
         Ok(Placement { fit: self.fit, offset_bytes, space_bytes, end_bytes, align_bytes })
     }
 }
@@ -223,7 +226,7 @@ pub struct Placement {
     offset_bytes: u64,
     /// Usable size of the target from `offset_bytes` on, bytes.
     space_bytes: u64,
-    /// Highest end address of the trace's operations, bytes.
+    /// Highest end address of the whole trace's operations, bytes.
     end_bytes: u64,
     align_bytes: u64,
 }

@@ -25,8 +25,12 @@ const RANGE_BYTES_MAX: u64 = 1 << 30;
 const END_BYTES_MAX: u64 = UNIT_BYTES << 42;
 /// Maximum time of an operation, ns from the start: 56 bits, two years.
 const AT_NS_MAX: u64 = (1 << 56) - 1;
-/// Marks an unknown response time. The longest representable response time is 1 ns shorter (78 hours).
+/// Marks an unknown response time.
 const NO_RESPONSE: u64 = (1 << 48) - 1;
+/// Marks an operation that was in flight when the recording ended.
+const UNFINISHED: u64 = NO_RESPONSE - 1;
+/// Longest representable response time, ns: 78 hours.
+const RESPONSE_NS_MAX: u64 = UNFINISHED - 1;
 /// Maximum number of files or devices in a trace.
 const PARTS_MAX: usize = 1 << 16;
 /// Alignment of a trace's files and devices on the target, where they are placed one after the other, bytes.
@@ -39,7 +43,7 @@ struct Row([u64; 3]);
 
 impl Row {
     fn new(at_ns: u64, op: &Op, part: u16, response_ns: Option<u64>) -> Self {
-        let response_ns = response_ns.map_or(NO_RESPONSE, |ns| ns.min(NO_RESPONSE - 1));
+        let response_ns = response_ns.map_or(NO_RESPONSE, |ns| ns.min(RESPONSE_NS_MAX));
         Self([
             at_ns << 8 | (op.kind as u64) << 1 | u64::from(op.fua),
             ((op.offset_bytes / UNIT_BYTES) << 22) | (u64::from(op.len_bytes) / UNIT_BYTES),
@@ -68,9 +72,19 @@ impl Row {
 
     const fn response_ns(self) -> Option<u64> {
         match self.0[2] & NO_RESPONSE {
-            NO_RESPONSE => None,
+            NO_RESPONSE | UNFINISHED => None,
             ns => Some(ns),
         }
+    }
+
+    /// Replaces the response time, or sets one of the marks.
+    const fn set_response(&mut self, ns: u64) {
+        self.0[2] = self.0[2] >> 48 << 48 | ns;
+    }
+
+    /// Whether it is unknown when the operation completed, and whether it did.
+    const fn is_unknown(self) -> bool {
+        self.0[2] & NO_RESPONSE == NO_RESPONSE
     }
 }
 
@@ -159,12 +173,16 @@ impl Trace {
     /// issued, and the time since the last of those completions. Uses 16 more bytes per operation.
     ///
     /// # Errors
-    /// An operation has no response time.
+    /// An operation that is followed by others has no response time, and was not in flight at the end of the recording.
     pub fn add_waits(&mut self) -> Result<(), String> {
-        if self.summary.responses.0 < self.rows.len() as u64 {
+        let last_ns = self.rows.last().map_or(0, |row| row.at_ns());
+        let is_missing = |row: &&Row| row.is_unknown() && row.at_ns() < last_ns;
+        let missing = self.rows.iter().filter(is_missing).count() as u64;
+        if missing > 0 {
+            let have = if missing == 1 { "has" } else { "have" };
             return Err(format!(
-                "{} of the {} operations of the trace have no response time, so think times are unknown: replay the trace without --think",
-                human::whole(self.rows.len() as u64 - self.summary.responses.0),
+                "{} of the {} operations of the trace {have} no response time, so think times are unknown: replay the trace without --think",
+                human::whole(missing),
                 human::whole(self.rows.len() as u64)
             ));
         }
@@ -182,7 +200,7 @@ impl Trace {
                 since_ns = end_ns;
             }
             self.waits.push(Wait { completions, think_ns: at_ns - since_ns });
-            in_flight.push(Reverse(at_ns + row.response_ns().unwrap_or(0)));
+            in_flight.extend(row.response_ns().map(|ns| Reverse(at_ns + ns)));
         }
         Ok(())
     }
@@ -357,21 +375,22 @@ impl TraceBuilder {
     }
 
     /// Sets the completion time of an operation, ns, in the same time base as the issue times. Ignored if it is before
-    /// the operation's issue time. If a long operation was split, only its first part gets the time.
+    /// the operation's issue time. If a long operation was split, all parts of it get the time.
     pub fn completed(&mut self, index: usize, end_ns: u64) {
-        if let Some(row) = self.rows.get_mut(index)
-            && let Some(response_ns) = end_ns.checked_sub(row.at_ns())
-        {
-            row.0[2] = row.0[2] >> 48 << 48 | response_ns.min(NO_RESPONSE - 1);
+        let at_ns = self.rows.get(index).map_or(u64::MAX, |row| row.at_ns());
+        if let Some(response_ns) = end_ns.checked_sub(at_ns) {
+            self.of_operation(index, |row| row.set_response(response_ns.min(RESPONSE_NS_MAX)));
         }
     }
 
-    /// Moves an operation to `at_ns`, because it was put back into its queue and issued again at that time. If a long
-    /// operation was split, all parts of it move.
-    pub fn reissued(&mut self, index: usize, at_ns: u64) {
-        let Some(first) = self.rows.get(index).copied().filter(|_| at_ns <= AT_NS_MAX) else {
-            return;
-        };
+    /// Marks an operation as in flight at the end of the recording: no operation waited for it.
+    pub fn unfinished(&mut self, index: usize) {
+        self.of_operation(index, |row| row.set_response(UNFINISHED));
+    }
+
+    /// Calls `change` for each part of the operation at `index`; a long operation was split into several.
+    fn of_operation(&mut self, index: usize, mut change: impl FnMut(&mut Row)) {
+        let Some(first) = self.rows.get(index).copied() else { return };
         let mut end_bytes = first.op().offset_bytes;
         for row in &mut self.rows[index..] {
             let op = row.op();
@@ -379,12 +398,21 @@ impl TraceBuilder {
             if !is_same || op.offset_bytes != end_bytes {
                 break;
             }
-            row.0[0] = at_ns << 8 | row.0[0] & 0xff;
+            change(row);
             if u64::from(op.len_bytes) < RANGE_BYTES_MAX {
                 break;
             }
             end_bytes += u64::from(op.len_bytes);
         }
+    }
+
+    /// Moves an operation to `at_ns`, because it was put back into its queue and issued again at that time. If a long
+    /// operation was split, all parts of it move.
+    pub fn reissued(&mut self, index: usize, at_ns: u64) {
+        if at_ns > AT_NS_MAX || index >= self.rows.len() {
+            return;
+        }
+        self.of_operation(index, |row| row.0[0] = at_ns << 8 | row.0[0] & 0xff);
         self.is_sorted &= index + 1 == self.rows.len();
         self.last_at_ns = self.last_at_ns.max(at_ns);
     }
@@ -411,9 +439,10 @@ impl TraceBuilder {
             return Err("the trace has no operation to replay".to_owned());
         };
         let start_ns = start_ns.unwrap_or(first.at_ns());
-        let mut at_bytes = 0;
+        let (mut at_bytes, mut whole_end_bytes) = (0, 0);
         for (part, end_bytes) in self.parts.iter_mut().zip(&self.part_ends_bytes) {
             part.start_bytes = at_bytes;
+            whole_end_bytes = if *end_bytes > 0 { at_bytes + end_bytes } else { whole_end_bytes };
             at_bytes += end_bytes.next_multiple_of(PART_ALIGN_BYTES);
             if part.ops > 0 && at_bytes > END_BYTES_MAX {
                 return Err(format!(
@@ -431,6 +460,7 @@ impl TraceBuilder {
         self.parts.retain(|part| part.ops > 0);
         let mut summary = TraceSummary::of(&self.rows);
         summary.parts = self.parts;
+        summary.whole_end_bytes = whole_end_bytes;
         summary.is_sorted = was_sorted;
         (summary.rounded, summary.divided) = (self.rounded, self.divided);
         Ok(Trace { rows: self.rows, waits: Vec::new(), summary })

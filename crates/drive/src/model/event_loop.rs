@@ -131,6 +131,8 @@ impl<'a, S: Source> EventLoop<'a, S> {
         };
         if events.warm_up.is_none() {
             events.set_windows();
+        } else if let Some(trace) = &plan.events {
+            trace.hold();
         }
         events
     }

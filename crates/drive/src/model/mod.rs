@@ -64,6 +64,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
+pub use warm_up::why_not_warmed_up;
 use worker::{At, Worker};
 
 /// Maximum total number of operations in flight on an emulated system. At some hundred bytes each, they
@@ -297,7 +298,7 @@ fn run_workers<S: Source>(
     let relevance = warm_up::Relevance::of(plan, &carried.machine);
     let levels = warm_up::levels(&relevance, &usage.stores);
     for (index, (target, cell)) in plan.targets.iter().zip(&mut cells).enumerate() {
-        warm_up::record(warmed.as_ref(), &levels, cell);
+        warm_up::record(plan, warmed.as_ref(), &levels, cell);
         record_evidence(&plan.cell_on(index).spec, &target.medium, cell);
         // The machine counts per volume: it can't separate the times of several workloads on one.
         if let (Some(volume), true) = (target.medium.model_volume(), plan.cell.beside.is_empty()) {

@@ -16,6 +16,8 @@ pub(crate) fn system() -> System {
         read_passes: 1.0,
         write_passes: 1.0,
         flush_ns: 0,
+        varying_share: 0.0,
+        queues: false,
         protected: false,
     };
     let device = Device {

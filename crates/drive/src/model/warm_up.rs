@@ -12,7 +12,7 @@ use iodyno_emulate::spec::Kind;
 use iodyno_emulate::{Keeps, Machine, Store};
 use iodyno_measure::{Cell, StoreLevel};
 use iodyno_units::{OpKind, human};
-use iodyno_workload::{Pattern, Spec};
+use iodyno_workload::{CellSpec, Pattern, Spec};
 use std::ops::Range;
 
 /// A buffer or cache has settled if its net gain is below this fraction of the bytes written to it.
@@ -79,7 +79,8 @@ impl WarmUp {
     /// Begins a warm-up at `start_ns`. `None` if the plan has no warm-up, or if no buffer or cache affects the
     /// workloads.
     pub(super) fn of(plan: &CellPlan, machine: &Machine, start_ns: u64) -> Option<Self> {
-        let events_max = plan.warm_up_events_max.filter(|_| can_go_on(plan))?;
+        let events_max =
+            plan.warm_up_events_max.filter(|_| why_not_warmed_up(&plan.cell).is_none())?;
         let relevance = Relevance::of(plan, machine);
         let before = machine.stores();
         // An event of a disk costs as much as many of an SSD, because a disk searches for the shortest way.
@@ -170,24 +171,33 @@ impl WarmUp {
     }
 }
 
-/// True if all workloads can run for any time before the window. A message log can't, because it measures
-/// from its start; nor can a replay, because its operations are fixed.
-fn can_go_on(plan: &CellPlan) -> bool {
-    let is_endless = |spec: &Spec| {
-        let ends = |kind| {
-            let mut addresses = spec.addresses(kind).iter();
-            addresses.any(|address| matches!(address.pattern, Pattern::ToEnd))
-        };
-        let limits = spec.limits();
-        // A limited number of operations or bytes is a sequence with a beginning.
-        let is_counted = limits.ops.is_some() || limits.bytes.is_some() || limits.passes.is_some();
-        !is_counted && spec.log().is_none() && !spec.kinds().any(|(kind, _)| ends(kind))
+/// Why buffers and caches can't be warmed up before this cell, in words. `None` if all its workloads can run for any
+/// time before the window.
+pub fn why_not_warmed_up(cell: &CellSpec) -> Option<&'static str> {
+    if cell.replay.is_some() {
+        return Some("the operations of a replay are those of its trace");
+    }
+    if cell.fill_passes.is_some() {
+        return Some("a fill writes each block a fixed number of times");
+    }
+    std::iter::once(cell).chain(&cell.beside).find_map(|cell| why_ends(&cell.spec))
+}
+
+/// Why a workload can't run for any time before its window. A limited number of operations or bytes is a sequence with
+/// a beginning; a message log measures from its start.
+fn why_ends(spec: &Spec) -> Option<&'static str> {
+    let limits = spec.limits();
+    let ends = |kind| {
+        let mut addresses = spec.addresses(kind).iter();
+        addresses.any(|address| matches!(address.pattern, Pattern::ToEnd))
     };
-    // A trace must record only the cell.
-    plan.events.is_none()
-        && plan.cell.replay.is_none()
-        && plan.cell.fill_passes.is_none()
-        && (0..plan.targets.len()).all(|target| is_endless(&plan.cell_on(target).spec))
+    if limits.ops.is_some() || limits.bytes.is_some() || limits.passes.is_some() {
+        return Some("the workload is a number of operations or bytes");
+    }
+    if spec.log().is_some() {
+        return Some("a message log is measured from its start");
+    }
+    spec.kinds().any(|(kind, _)| ends(kind)).then_some("the workload ends at the end of its range")
 }
 
 /// Net gain of a buffer or cache, as a fraction of the bytes written to it in the same period, or of its size if
@@ -403,10 +413,22 @@ pub(super) fn levels(relevance: &Relevance, fills: &[Fill]) -> Vec<StoreLevel> {
     fills.iter().filter(is_reported).map(level).collect()
 }
 
-/// Records the warm-up's result and the fill levels of buffers and caches as evidence in a cell.
-pub(super) fn record(warmed: Option<&Warmed>, levels: &[StoreLevel], cell: &mut Cell) {
+/// Records the warm-up's result, or why there was none, and the fill levels of buffers and caches as evidence in a cell
+/// of this plan.
+pub(super) fn record(
+    plan: &CellPlan,
+    warmed: Option<&Warmed>,
+    levels: &[StoreLevel],
+    cell: &mut Cell,
+) {
     cell.evidence.stores = levels.to_vec();
-    let Some(Warmed { took_ns, unsteady }) = warmed else { return };
+    let Some(Warmed { took_ns, unsteady }) = warmed else {
+        let why = plan.warm_up_events_max.and_then(|_| why_not_warmed_up(&plan.cell));
+        if let Some(why) = why.filter(|_| !levels.is_empty()) {
+            cell.facts.insert("warm-up".to_owned(), format!("none: {why}"));
+        }
+        return;
+    };
     let length = human::duration_ns(*took_ns);
     let words = match unsteady {
         None => format!("{length} of virtual time, until buffers and caches were stationary"),

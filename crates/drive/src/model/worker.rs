@@ -3,7 +3,7 @@
 
 use super::due_queue::NEVER;
 use crate::in_flight::{InFlight, Share, Slot};
-use crate::worker::{WorkerReport, cover};
+use crate::worker::{WorkerReport, cover, moves_data};
 use iodyno_emulate::Machine;
 use iodyno_measure::{Coverage, Ended};
 use iodyno_units::Op;
@@ -28,7 +28,10 @@ pub(super) struct Worker<S: Source> {
     ops: u64,
     /// Bytes of operations that completed in the window.
     bytes: u64,
+    /// Bytes that reads and writes moved, ramp included.
     moved_bytes: u64,
+    /// Bytes that other operations, such as trims, covered.
+    covered_bytes: u64,
     /// Integral of the number of operations in flight over the window. Each completion adds its time, each
     /// submission subtracts its time.
     area: i128,
@@ -79,6 +82,7 @@ impl<S: Source> Worker<S> {
             ops: 0,
             bytes: 0,
             moved_bytes: 0,
+            covered_bytes: 0,
             area: 0,
             carried_in_ns: 0,
             carried_out_ns: 0,
@@ -176,7 +180,9 @@ impl<S: Source> Worker<S> {
     pub(super) fn succeeded(&mut self, op: &Op) {
         let counts = self.measured;
         let len_bytes = op.len_bytes;
-        self.moved_bytes += u64::from(len_bytes);
+        let data = u64::from(len_bytes) * u64::from(moves_data(op.kind));
+        self.moved_bytes += data;
+        self.covered_bytes += u64::from(len_bytes) - data;
         if let Some(coverage) = &mut self.coverage {
             cover(coverage, op);
         }
@@ -228,7 +234,7 @@ impl<S: Source> Worker<S> {
     pub(super) fn begin_window(&mut self) {
         let start_ns = self.window_start_ns;
         self.measured = true;
-        self.share.end_ramp(self.moved_bytes);
+        self.share.end_ramp(self.moved_bytes + self.covered_bytes);
         let before = |s: &Slot<S::Token>| i128::from(start_ns.saturating_sub(s.submitted_ns));
         self.carried_in_ns = self.in_flight.iter().map(before).sum();
         let from = |s: &Slot<S::Token>| i128::from(s.submitted_ns.max(start_ns));

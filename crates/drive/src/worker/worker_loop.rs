@@ -5,7 +5,7 @@ mod content_check;
 mod ending;
 
 use super::batch_size::BatchSize;
-use super::{Limits, SLEEP_MAX_NS, Worker, cover, failure_of, note_failure, sleep_ns};
+use super::{Limits, SLEEP_MAX_NS, Worker, cover, failure_of, moves_data, note_failure, sleep_ns};
 use crate::cpu::CpuTime;
 use crate::engine::{Engine, Wait};
 use crate::in_flight::{AT_SUBMISSION, InFlight, Slot};
@@ -47,7 +47,10 @@ pub(super) struct WorkerLoop<S: Source> {
     held: Option<Issue<S::Token>>,
     /// Whether the worker's source has no further operation.
     is_source_done: bool,
+    /// Bytes that reads and writes transferred.
     moved_bytes: u64,
+    /// Bytes that other operations, such as trims, covered.
+    covered_bytes: u64,
     now_ns: u64,
     window_start_ns: u64,
     window_end_ns: u64,
@@ -80,6 +83,7 @@ impl<S: Source> WorkerLoop<S> {
             held: None,
             is_source_done: false,
             moved_bytes: 0,
+            covered_bytes: 0,
             now_ns: start_ns,
             window_start_ns,
             window_end_ns,
@@ -164,7 +168,7 @@ impl<S: Source> WorkerLoop<S> {
     #[cold]
     fn begin_window(&mut self, w: &mut Worker<S>) {
         w.recorder.start_window(self.window_start_ns);
-        w.limits.share.end_ramp(self.moved_bytes);
+        w.limits.share.end_ramp(self.moved_bytes + self.covered_bytes);
         self.area = 0;
         self.area_until_ns = self.window_start_ns;
         self.integrate(self.in_flight.len(), self.now_ns);
@@ -371,7 +375,7 @@ impl<S: Source> WorkerLoop<S> {
         let (now_ns, window_end_ns) = (self.now_ns, self.window_end_ns);
         // The window ended while this iteration waited: its completions are not counted, but were in flight until then.
         let too_late = w.recorder.measuring() && !counts;
-        let (mut reaped, mut moved_bytes) = (0, 0);
+        let (mut reaped, mut moved_bytes, mut covered_bytes) = (0, 0, 0);
         let mut run = Run {
             kind: OpKind::Read,
             ops: 0,
@@ -384,7 +388,7 @@ impl<S: Source> WorkerLoop<S> {
         engine.drain(|index, result| {
             let slot = in_flight.end(index);
             reaped += 1;
-            moved_bytes += result.max(0) as u64;
+            *sum_of(&slot.op, &mut moved_bytes, &mut covered_bytes) += result.max(0) as u64;
             if too_late {
                 *carried_out_ns += i128::from(window_end_ns.saturating_sub(slot.submitted_ns));
             }
@@ -409,8 +413,15 @@ impl<S: Source> WorkerLoop<S> {
             w.recorder.completed(&run, now_ns);
         }
         self.moved_bytes += moved_bytes;
+        self.covered_bytes += covered_bytes;
         reaped
     }
+}
+
+/// The sum to which an operation's bytes belong: of data that moved, or of other operations.
+#[inline]
+fn sum_of<'a>(op: &Op, moved: &'a mut u64, covered: &'a mut u64) -> &'a mut u64 {
+    if moves_data(op.kind) { moved } else { covered }
 }
 
 /// Why the completed operation with this index failed; `None` if it succeeded.

@@ -116,7 +116,8 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
     let class = VolumeClass { parameters, ..class };
     let (size_bytes, limits) = class.default_volume();
     let parameters = class.parameters(size_bytes, &limits);
-    let class = (class.has_sizes() || limit::has_rules(&record)).then_some(class);
+    let is_class = class.has_sizes() || class.is_pooled || limit::has_rules(&record);
+    let class = is_class.then_some(class);
     let device = Device { name: name.to_owned(), kind, hot_swap, limits };
     let bay = record.word("bay.kind").and_then(Bay::of);
     let power =
@@ -129,6 +130,7 @@ pub fn device(name: &str, text: &str) -> Result<DescribedDevice, Vec<FileError>>
 fn class(reader: &mut Reader, record: &Record) -> VolumeClass {
     let class = |sizes_bytes| VolumeClass {
         sizes_bytes,
+        is_pooled: record.flag("volume.pooled").unwrap_or(false),
         limits: limit::limits(record),
         parameters: Vec::new(),
     };
@@ -346,6 +348,8 @@ fn memory(v: &Record) -> Option<Kind> {
         read_passes: v.real("memory.read_passes")?,
         write_passes: v.real("memory.write_passes")?,
         flush_ns: v.whole("memory.flush")?,
+        varying_share: v.real("memory.varying").unwrap_or(0.0),
+        queues: v.flag("memory.queue").unwrap_or(false),
         protected: v.flag("memory.protected")?,
     })))
 }

@@ -160,7 +160,12 @@ pub(super) fn check_constant(reader: &mut Reader, limit: &Record) {
 
 /// Reads limits that consist of constants.
 pub(super) fn constant(v: &Record) -> Vec<Limit> {
-    let class = VolumeClass { sizes_bytes: [0; 3], limits: limits(v), parameters: Vec::new() };
+    let class = VolumeClass {
+        sizes_bytes: [0; 3],
+        is_pooled: false,
+        limits: limits(v),
+        parameters: Vec::new(),
+    };
     class.default_volume().1
 }
 

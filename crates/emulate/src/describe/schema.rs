@@ -305,6 +305,8 @@ pub(super) const DEVICE: &[Key] = &[
             number("memory.read_passes", 0.0, 10.0),
             number("memory.write_passes", 0.0, 10.0),
             time("memory.flush", 0..=S),
+            Key { required: false, ..share("memory.varying", 1.0) },
+            Key { required: false, ..flag("memory.queue") },
             flag("memory.protected"),
         ],
     ),
@@ -318,6 +320,7 @@ pub(super) const DEVICE: &[Key] = &[
             share("volume.varying", 1.0),
             bandwidth("volume.network"),
             count("volume.queue_max", 1..=65_536),
+            Key { required: false, ..flag("volume.pooled") },
         ],
     ),
     optional(

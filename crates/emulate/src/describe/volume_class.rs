@@ -141,6 +141,8 @@ pub(super) struct CreditsRule {
 pub struct VolumeClass {
     /// Smallest, default and largest size, bytes. All are equal if the size can't be chosen.
     pub sizes_bytes: [u64; 3],
+    /// Whether all volumes of this class on an instance share their limits, as one volume of their total size.
+    pub is_pooled: bool,
     pub(super) limits: Vec<LimitRules>,
     /// The parameters of the file, in the order of the schema.
     pub(super) parameters: Vec<Parameter>,
@@ -225,6 +227,14 @@ impl VolumeClass {
             start_with(name, credits, &mut limits)?;
         }
         Ok((size_bytes, limits))
+    }
+
+    /// Returns the limits that volumes of a pooled class share, from their total size. A total beyond the largest size
+    /// has the limits of that size.
+    pub fn pooled_limits(&self, all_bytes: u64) -> Vec<Limit> {
+        let size_bytes = self.has_sizes().then_some(all_bytes.min(self.sizes_bytes[2]));
+        self.volume("", &VolumeOptions { size_bytes, ..VolumeOptions::default() })
+            .map_or_else(|_| Vec::new(), |(_, limits)| limits)
     }
 
     fn size_bytes(&self, name: &str, options: &VolumeOptions) -> Result<u64, String> {

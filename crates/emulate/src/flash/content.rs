@@ -18,8 +18,8 @@ use std::ops::Range;
 /// Values stored in the flash cells, by physical or logical location.
 #[derive(Clone, Debug)]
 enum Cells {
-    /// By physical location (slot), if every page is in the map. Values from before content was stored are
-    /// absent.
+    /// By physical location (slot), if every page is in the map. Slots programmed before the emulator began to keep
+    /// content have no entry.
     Placed(BTreeMap<u32, Stored>),
     /// By logical unit, if only a sample of pages is in the map.
     Unplaced(StoredRuns),
@@ -31,7 +31,7 @@ pub(super) struct Content {
     cells: Cells,
     buffer: BTreeMap<u64, Stored>,
     /// Values of the units that wait to be programmed, in the order of programming; `None` for units accepted before
-    /// content was stored.
+    /// the emulator began to keep content.
     waiting: VecDeque<Option<Stored>>,
     sequence: u64,
 }

@@ -23,7 +23,7 @@ impl Machine {
         }
     }
 
-    /// Notifies arrays of a replaced device. The array of which the device is a member rebuilds it. If a lost branch
+    /// Notifies arrays that a device was replaced. The array of which the device is a member rebuilds it. If a lost branch
     /// now has all its devices again, the branch is re-created and rebuilt.
     pub(super) fn notify_of_replacement(&mut self, device: PartId) {
         for part in &mut self.parts {

@@ -61,7 +61,7 @@ pub(crate) enum Effect {
     Capacity,
     /// The predicted endurance changes.
     Endurance,
-    /// A value that `size` and `fault replace` use changes: the bay, hot-swapping or the power draw.
+    /// A value that other crates use changes: the bay, hot-swapping, the power draw, or shared limits.
     Service,
     /// Acknowledged writes are lost in a power cut; before the change, none were.
     Lost,
@@ -103,7 +103,8 @@ impl Effect {
             Self::Service => {
                 let of = |files: &Files| {
                     let of = describe::device("any", &files.device).unwrap();
-                    (of.bay, of.power, of.device.hot_swap)
+                    let is_pooled = of.class.is_some_and(|class| class.is_pooled);
+                    (of.bay, of.power, of.device.hot_swap, is_pooled)
                 };
                 seen(of(before) != of(after), format!("{:?}", of(after)))
             }

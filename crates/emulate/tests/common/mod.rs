@@ -118,6 +118,8 @@ pub(crate) fn memory(protected: bool) -> Kind {
         read_passes: 1.0,
         write_passes: 1.0,
         flush_ns: 100,
+        varying_share: 0.0,
+        queues: false,
         protected,
     }))
 }

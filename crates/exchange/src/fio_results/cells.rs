@@ -91,7 +91,7 @@ pub(super) fn of(
 }
 
 fn name(job: &Job) -> String {
-    let name = crate::shared::name(&job.jobname);
+    let name = crate::shared::name(job.name());
     match &job.hostname {
         Some(host) => crate::shared::name(&format!("{name}@{host}")),
         None => name,
@@ -176,6 +176,7 @@ fn cell(
     let (mut sizes, mut failed) = (Vec::new(), Vec::new());
     for kind in [OpKind::Read, OpKind::Write, OpKind::Trim, OpKind::Flush] {
         let of = totals(group, kind);
+        failed.push((kind, of.ops, of.failed));
         if of.ops == 0 {
             continue;
         }
@@ -208,7 +209,6 @@ fn cell(
                 interval.classes[kind.index()] = Some(Box::new(stats));
             }
         }
-        failed.push((kind, of.failed));
     }
     if cell.series.is_empty() {
         return Ok(Err("no I/O completed".to_owned()));
@@ -247,11 +247,20 @@ fn logs<'a>(
 
 /// Figures of one kind of operation, summed over the threads.
 fn totals(group: &Group, kind: OpKind) -> Totals {
-    let mut all = Totals { kind, ops: 0, failed: 0, bytes: 0, values: None, bins: BTreeMap::new() };
+    let mut all = Totals {
+        kind,
+        ops: 0,
+        failed: 0,
+        bytes: 0,
+        values: None,
+        with_submission: false,
+        bins: BTreeMap::new(),
+    };
     let mut parts = Vec::new();
     let mut add = |ops: u64, bytes: u64, errors: u64, latencies: [Option<&Latency>; 2]| {
-        // fio counts failed operations too, but keeps no latency of them.
-        let values = latencies[0].and_then(|of| of.count).unwrap_or(ops);
+        // fio counts failed operations too, but keeps no latency of them. With disable_clat only lat has a count.
+        let counts = latencies.into_iter().flatten().filter_map(|of| of.count);
+        let values = counts.max().unwrap_or(ops);
         let failed = u64::min(errors, ops.saturating_sub(values));
         let ops = ops - failed;
         all.failed += failed;
@@ -260,8 +269,9 @@ fn totals(group: &Group, kind: OpKind) -> Totals {
         }
         all.ops += ops;
         all.bytes += bytes;
-        let of = |latency: &Latency| Values::of(latency, ops);
-        parts.push(latencies.into_iter().flatten().find_map(of));
+        let [own, with_submission] = latencies.map(|of| Values::of(of?, ops));
+        all.with_submission |= own.is_none() && with_submission.is_some();
+        parts.push(own.or(with_submission));
         if let Some(latency) = latencies[0] {
             latency.bins.iter().for_each(|(ns, n)| *all.bins.entry(*ns).or_default() += n);
         }
@@ -341,8 +351,8 @@ fn target(job: &Job, options: &Options) -> Target {
     let file = match (option("filename"), option("directory")) {
         (Some(file), Some(directory)) => format!("{directory}/{file}"),
         (Some(file), None) => file.to_owned(),
-        (None, Some(directory)) => format!("{directory}/{}", job.jobname),
-        (None, None) => job.jobname.clone(),
+        (None, Some(directory)) => format!("{directory}/{}", job.name()),
+        (None, None) => job.name().to_owned(),
     };
     let (name, kind) = match option("ioengine") {
         Some("null") => ("null:".to_owned(), "null"),

@@ -25,11 +25,12 @@ pub(super) fn has_latencies(group: &Group<'_>) -> bool {
 }
 
 /// Assigns all failed operations to the last interval and to the errno of the first failure, because fio records
-/// neither the times nor the other errors. `failed`: number of failures by kind of operation, as far as known.
+/// neither the times nor the other errors. `known`: for each kind of operation, the number of successes and failures,
+/// as far as known. Failures of an unknown kind count as the first kind that was issued.
 pub(super) fn count_failures(
     cell: &mut Cell,
     group: &Group<'_>,
-    failed: &[(OpKind, u64)],
+    known: &[(OpKind, u64, u64)],
     say: &mut dyn FnMut(String),
 ) {
     let errors: u64 = group.jobs.iter().map(|job| job.total_err).sum();
@@ -37,9 +38,17 @@ pub(super) fn count_failures(
     let first = group.jobs.iter().map(|job| job.error).find(|error| *error != 0);
     let (Some(first), Some(last)) = (first, cell.series.last_mut()) else { return };
     let errno = i32::try_from(first.unsigned_abs()).unwrap_or(i32::MAX);
-    let told: u64 = failed.iter().map(|(_, ops)| ops).sum();
-    for (at, (kind, ops)) in failed.iter().enumerate() {
-        let ops = if at == 0 { ops + errors.saturating_sub(told) } else { *ops };
+    let told: u64 = known.iter().map(|(.., failed)| failed).sum();
+    let mut untold = errors.saturating_sub(told);
+    let mut issued = known.iter().filter(|(_, ops, failed)| ops + failed > 0);
+    if let (1.., Some((kind, ..)), Some(_)) = (untold, issued.next(), issued.next()) {
+        say(format!(
+            "fio does not tell which kind of operation failed {untold} times: counted as {}s",
+            kind.name()
+        ));
+    }
+    for (kind, _, failed) in known.iter().filter(|(_, ops, failed)| ops + failed > 0) {
+        let ops = failed + std::mem::take(&mut untold);
         if ops > 0 {
             let stats = last.classes[kind.index()].get_or_insert_default();
             stats.errors.add_many(ErrorKind::from_errno(errno), errno, ops);

@@ -26,7 +26,7 @@ pub(super) fn groups(output: &Output) -> Vec<Group<'_>> {
         let threads = output.option(job, "numjobs").and_then(|n| n.parse().ok()).unwrap_or(1);
         let threads = u32::clamp(threads, 1, THREADS_MAX).max(summed_threads(job));
         let same = |other: &Job| {
-            other.jobname == job.jobname
+            other.name() == job.name()
                 && other.groupid == job.groupid
                 && other.hostname == job.hostname
                 && other.options == job.options

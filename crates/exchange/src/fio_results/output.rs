@@ -55,7 +55,8 @@ pub(super) struct Disk {
 /// A job. With `group_reporting`, a group of jobs under the name of the first one.
 #[derive(Debug, Deserialize)]
 pub(super) struct Job {
-    pub(super) jobname: String,
+    /// None for an entry without a job: fio 3.33 adds one if only the last jobs set `group_reporting`.
+    jobname: Option<String>,
     #[serde(default)]
     pub(super) groupid: i64,
     /// errno of the error that ended the job or, with `continue_on_error`, of the first failed operation; 0: none.
@@ -165,6 +166,13 @@ pub(super) fn last(origin: &str, text: &str) -> Result<(Output, Vec<String>), Pr
         );
     }
     check(origin, &output)?;
+    let nameless = output.jobs.iter().filter(|job| job.jobname.is_none()).count();
+    if nameless > 0 {
+        remarks.push(format!(
+            "left out: {nameless} of {} entries, without a job name: fio 3.33 writes them if only the last jobs set group_reporting",
+            output.jobs.len()
+        ));
+    }
     Ok((output, remarks))
 }
 
@@ -208,7 +216,7 @@ fn check(origin: &str, output: &Output) -> Result<(), Problem> {
     }
     for job in output.all_jobs() {
         if let Some(what) = out_of_range(job) {
-            let name = quoted(&job.jobname, 60);
+            let name = quoted(job.name(), 60);
             return Err(wrong(format!("`{what}` of job `{name}` is out of range")));
         }
     }
@@ -251,6 +259,11 @@ fn out_of_range(job: &Job) -> Option<&'static str> {
 }
 
 impl Job {
+    /// Name of the job; empty if the entry has none.
+    pub(super) fn name(&self) -> &str {
+        self.jobname.as_deref().unwrap_or_default()
+    }
+
     /// Directions (reads, writes, trims) that the output contains, with their kind of operation.
     pub(super) fn directions(&self) -> impl Iterator<Item = (OpKind, &Direction)> {
         let all =
@@ -260,10 +273,10 @@ impl Job {
 }
 
 impl Output {
-    /// Jobs in the order of the file, without the entry `All clients`.
+    /// Jobs in the order of the file, without the entry `All clients` and entries without a name.
     pub(super) fn all_jobs(&self) -> impl Iterator<Item = &Job> + Clone {
-        let of_clients = self.client_stats.iter().filter(|job| job.jobname != "All clients");
-        self.jobs.iter().chain(of_clients)
+        let of_clients = self.client_stats.iter().filter(|job| job.name() != "All clients");
+        self.jobs.iter().chain(of_clients).filter(|job| job.jobname.is_some())
     }
 
     /// Time at which fio printed the output, ms since 1970.

@@ -30,6 +30,8 @@ pub(super) struct Totals {
     pub(super) bytes: u64,
     /// Latencies; None: fio recorded no distribution.
     pub(super) values: Option<Values>,
+    /// Whether `values` include submission (lat), because fio kept neither percentiles nor bins of clat.
+    pub(super) with_submission: bool,
     /// Latency bins, by midpoint in ns; empty without `json+`.
     pub(super) bins: BTreeMap<u64, u64>,
 }
@@ -155,7 +157,12 @@ impl<'a> Logs<'a> {
             intervals: with_bytes(intervals, of.bytes),
             is_spread: counts.len() > 1,
             is_by_percentiles: values.only_percentiles,
-            remark: None,
+            remark: of.with_submission.then(|| {
+                format!(
+                    "the latencies of its {name}s include submission: they are fio's lat, since it kept no percentiles of clat (clat_percentiles=0, disable_clat)",
+                    name = of.kind.name()
+                )
+            }),
         }))
     }
 
@@ -266,7 +273,7 @@ impl<'a> Logs<'a> {
             .map(|slot| slot.into_iter().filter(|(_, n)| *n > 0).collect())
             .map(|counts| Values { counts, ..Values::default() })
             .collect();
-        if let Some(values) = &of.values {
+        if let Some(values) = of.values.as_ref().filter(|_| !of.with_submission) {
             values.refine(&mut slots);
         }
         let intervals = slots.iter().map(Values::histogram).collect();

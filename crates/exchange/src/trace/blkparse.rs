@@ -8,7 +8,7 @@
 //! Source: the manual page blkparse(1), "OUTPUT DESCRIPTION" and "DEFAULT FORMAT", of blktrace.
 
 use super::in_flight::InFlight;
-use super::rwbs::{Event, device_number};
+use super::rwbs::{Event, device_number, flushed};
 use super::{BlockAction, Lines, Sink, number};
 
 /// Whether a line has the form of an event.
@@ -54,7 +54,9 @@ impl Blkparse {
             "C" => {
                 to.leave_out("events of the action `C`");
                 let end_ns = (!is_failed).then_some(event.at_ns);
-                if let Some(range) = range
+                if let Some(device) = flushed(event.device, event.rwbs) {
+                    self.in_flight.flush_completed(device, end_ns, &mut to.builder);
+                } else if let Some(range) = range
                     && !self.in_flight.completed(range, end_ns, are_merged, &mut to.builder)
                 {
                     self.in_flight.was_unmatched();
@@ -84,7 +86,7 @@ impl Blkparse {
 
 impl Lines for Blkparse {
     fn line(&mut self, text: &str, to: &mut Sink<'_>) -> Result<(), String> {
-        let words: Vec<&str> = text.split_ascii_whitespace().take(12).collect();
+        let words: Vec<&str> = text.split_ascii_whitespace().take(16).collect();
         let first = words.first().copied().unwrap_or_default();
         if self.is_over
             || first.starts_with("CPU")
@@ -110,11 +112,14 @@ impl Lines for Blkparse {
             BlockAction::Queue => "Q",
             BlockAction::Issue => "D",
         };
+        let rwbs = words.get(6).copied().unwrap_or_default();
         if ![issue, "C", "R"].contains(action) {
             to.leave_out(&format!("events of the action `{action}`"));
+            if let Some(device) = flushed(device, rwbs).filter(|_| *action == "D") {
+                self.in_flight.flush_issued(device);
+            }
             return Ok(());
         }
-        let rwbs = words.get(6).copied().unwrap_or_default();
         let place = match words.get(7..) {
             Some([sector, "+", sectors, ..]) => {
                 Some((number(sector, "sector")?, number(sectors, "number of sectors")?))
@@ -128,7 +133,7 @@ impl Lines for Blkparse {
             }
             _ => None,
         };
-        let is_failed = words.get(10).is_some_and(|word| is_error(word));
+        let is_failed = words.last().is_some_and(|word| is_error(word));
         let event = Event { device, at_ns, rwbs, place, response_ns: None };
         self.event(action, &event, is_failed, to)
     }

@@ -142,9 +142,7 @@ impl CloudPhysics {
                 let op = Traced::new(at_ns, kind, offset_bytes, len_bytes);
                 to.push_named(&[DISK], Traced { response_ns, ..op })
             }
-            Command::Flush => {
-                to.push(DISK, Traced { response_ns, ..Traced::flush(at_ns) }).map(drop)
-            }
+            Command::Flush => to.push(DISK, Traced::flush(at_ns, response_ns)).map(drop),
             Command::Other => {
                 to.leave_out(&format!("SCSI commands {code:02x}h, which are not reads or writes"));
                 Ok(())

@@ -18,7 +18,7 @@
 use super::blkparse::is_error;
 use super::fields::{Clock, decimal};
 use super::in_flight::InFlight;
-use super::rwbs::{Event, device_number};
+use super::rwbs::{Event, device_number, flushed};
 use super::{BlockAction, Lines, Sink, number};
 
 const ISSUE: &str = "block_rq_issue";
@@ -108,6 +108,13 @@ impl Lines for Events {
         if !(is_operation || is_requeue || is_completion) {
             self.other_queues += u64::from(name == QUEUE && self.action == BlockAction::Queue);
             to.leave_out(&format!("events `{name}`"));
+            let mut words = words.split_ascii_whitespace();
+            if name == ISSUE
+                && let (Some(device), Some(rwbs)) = (words.next(), words.next())
+                && let Some(device) = flushed(device, rwbs)
+            {
+                self.in_flight.flush_issued(device);
+            }
             return Ok(());
         }
         let words: Vec<&str> = words.split_ascii_whitespace().take(40).collect();
@@ -137,13 +144,16 @@ impl Lines for Events {
             return event.push(Some(&mut self.in_flight), to);
         }
         to.leave_out(&format!("events `{name}`"));
+        let is_failed = words.last().is_some_and(|word| is_error(word));
+        let end_ns = (!is_failed).then_some(at_ns);
+        if let Some(device) = flushed(device, rwbs).filter(|_| name == "block_rq_complete") {
+            self.in_flight.flush_completed(device, end_ns, &mut to.builder);
+        }
         let Some(range) = range else { return Ok(()) };
         if is_requeue {
             self.in_flight.requeued(range);
             return Ok(());
         }
-        let is_failed = words.last().is_some_and(|word| is_error(word));
-        let end_ns = (!is_failed).then_some(at_ns);
         let is_known = self.in_flight.completed(range, end_ns, are_merged, &mut to.builder);
         // The completion of a request comes before those of its parts, and has already ended them.
         if !is_known && range.sectors > 0 && name == "block_rq_complete" {

@@ -81,9 +81,26 @@ pub(super) fn kind(letter: &str) -> Result<OpKind, String> {
 #[derive(Default)]
 pub(super) struct Own {
     names: BTreeMap<u32, String>,
+    /// How often each name was given. A target with a name that another one has is called `NAME#2`.
+    uses: BTreeMap<String, u32>,
     in_flight: HashMap<OwnId, usize>,
     ops: u64,
     end: Option<u64>,
+}
+
+impl Own {
+    /// Returns `name`, with a number appended if another target has it: targets are different whatever their names.
+    fn unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_owned();
+        loop {
+            let uses = self.uses.entry(unique.clone()).or_default();
+            *uses += 1;
+            if *uses == 1 {
+                return unique;
+            }
+            unique = format!("{name}#{uses}");
+        }
+    }
 }
 
 fn small(text: &str, what: &str) -> Result<u32, String> {
@@ -105,7 +122,8 @@ impl Lines for Own {
                 if self.names.len() >= TARGETS_MAX {
                     return Err(format!("the trace has more than {TARGETS_MAX} targets"));
                 }
-                if self.names.insert(target, name.to_owned()).is_some() {
+                let name = self.unique(name);
+                if self.names.insert(target, name).is_some() {
                     return Err("the target already has a name".to_owned());
                 }
             }
@@ -157,7 +175,9 @@ impl Lines for Own {
                     self.ops
                 ));
             }
-            Some(_) => {}
+            Some(_) => {
+                self.in_flight.values().for_each(|index| to.builder.unfinished(*index));
+            }
         }
         Ok(())
     }

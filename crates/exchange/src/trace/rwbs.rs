@@ -44,6 +44,11 @@ pub(super) fn device_number(word: &str) -> Option<u64> {
     Some(u64::from(major.parse::<u32>().ok()?) << 32 | u64::from(minor.parse::<u32>().ok()?))
 }
 
+/// Device of a request that only flushes; None for other requests.
+pub(super) fn flushed(device: &str, rwbs: &str) -> Option<u64> {
+    (Rwbs::read(rwbs).kind == Some(OpKind::Flush)).then(|| device_number(device)).flatten()
+}
+
 pub(super) struct Event<'a> {
     pub(super) device: &'a str,
     pub(super) at_ns: u64,
@@ -64,13 +69,19 @@ impl Event<'_> {
     /// Adds the event to the trace as a flush, as another operation, or as both.
     pub(super) fn push(
         &self,
-        in_flight: Option<&mut InFlight>,
+        mut in_flight: Option<&mut InFlight>,
         to: &mut Sink<'_>,
     ) -> Result<(), String> {
         let Self { device, at_ns, rwbs, .. } = *self;
         let flags = Rwbs::read(rwbs);
         if flags.flushes_before || flags.kind == Some(OpKind::Flush) {
-            to.push(device, Traced::flush(at_ns))?;
+            // A write after a flush completes with it.
+            let index = to.push(device, Traced::flush(at_ns, self.response_ns))?;
+            if let (Some(index), Some(in_flight), Some(device)) =
+                (index, in_flight.as_deref_mut(), device_number(device))
+            {
+                in_flight.flush(device, index, !flags.flushes_before);
+            }
         }
         let (sector, sectors) = self.place.unwrap_or_default();
         match flags.kind {

@@ -27,8 +27,8 @@ impl Traced {
         Self { at_ns, kind, fua: false, offset_bytes, len_bytes, response_ns: None }
     }
 
-    pub(super) const fn flush(at_ns: u64) -> Self {
-        Self::new(at_ns, OpKind::Flush, 0, 0)
+    pub(super) const fn flush(at_ns: u64, response_ns: Option<u64>) -> Self {
+        Self { response_ns, ..Self::new(at_ns, OpKind::Flush, 0, 0) }
     }
 }
 
@@ -100,7 +100,8 @@ impl<'a> Sink<'a> {
                 number
             }
         };
-        let is_at = |ns: &u64| at_ns >= self.start_ns.saturating_add(*ns);
+        // Operations before the first line of the file belong to its start.
+        let is_at = |ns: &u64| *ns == 0 || at_ns >= self.start_ns.saturating_add(*ns);
         if self.chosen.from_ns.is_some_and(|ns| !is_at(&ns))
             || self.chosen.to_ns.as_ref().is_some_and(is_at)
         {

@@ -22,7 +22,7 @@ pub struct Measuring {
 
     /// Choose the I/O engine: uring, libaio, psync or mmap [default: depends on the target, the depth, and whether there are writes]
     ///
-    /// The run names the engine, and -v explains the choice. Set the engine if you compare runs.
+    /// The results name the engine, and -v explains the choice. Set the engine if you compare runs.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub engine: Option<EngineKind>,
     /// Run all threads on these processors, such as `0-3,8`

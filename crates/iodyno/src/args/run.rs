@@ -77,11 +77,13 @@ pub struct Run {
     pub section: Vec<String>,
     /// Set the number of workers per target, 1 to 1024 [default: the workload's]
     ///
-    /// Each worker has --depth I/Os outstanding.
+    /// Each worker has --depth I/Os outstanding; with --rate as many as the rate needs, up to its queue.
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u32>,
     /// Set the outstanding I/Os per worker, 1 to 65536 [default: the workload's]
+    ///
+    /// With --rate (open loop) it is the limit of outstanding I/Os, and at least 256.
     #[arg(long, value_name = "N", help_heading = "Workload",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DEPTH)))]
     pub depth: Option<u32>,

@@ -163,15 +163,16 @@ fn fault_help() -> String {
     format!(
         "Fault to inject, such as `slow x10` or `error 1% reads`; or `clear`, `status` or `stop`
 
-{}  status                        print statistics, as `iodyno status`
+{}Commands of the server:
+  status                        print statistics, as `iodyno status`
   stop                          flush, end the server, and wait for its end
 
 To choose a volume other than 0, append its number, as in `slow x10 1`. If volumes are
 arrays, the number selects a device of an array instead, except for `full`, `resize`,
-and those from `error EIO` to `delay 5ms next 1`.
-`delay` and `error 1%` take a kind of operation, as in `delay 5ms reads`: reads, writes,
-flushes, trims or zeroes.
-Those from `error EIO` to `delay 5ms next 1` take one too, and after it any of these limits:
+and faults at the interface.
+`delay`, `error 1%` and faults at the interface take a kind of operation, as in
+`delay 5ms reads`: reads, writes, flushes, trims or zeroes.
+Faults at the interface also take any of these limits, after the kind:
   at 1GiB..+64KiB               requests that touch this range
   after 2                       requests after the first 2, or `after 2 flushes`
   next 1                        the next request

@@ -4,12 +4,14 @@ use crate::args::LogCreate;
 use crate::console::print;
 use crate::failure::Failure;
 use iodyno_logserver::storage::{self, OpenStorage, Purpose};
-use iodyno_msglog::layout::DESCRIPTION_BYTES;
 use iodyno_msglog::{Layout, recovery};
 use iodyno_targets::{Confirm, TargetName};
 use iodyno_units::human;
 use iodyno_units::text::clean;
 use std::process::ExitCode;
+
+/// Segments of a full log that hold no message that is certainly kept: one that is being filled, and two that are free.
+const KEPT_LESS_SEGMENTS: u64 = 3;
 
 pub(super) fn command(flags: &LogCreate) -> Result<ExitCode, Failure> {
     let mut target = flags.target.clone();
@@ -58,16 +60,40 @@ fn log_id() -> u64 {
     std::hash::RandomState::new().build_hasher().finish().max(1)
 }
 
-/// Describes the sizes of a log: total, segments and chunks.
+/// Describes the sizes of a log: segments, the part that is always kept, and chunks. Of the segments one is being
+/// filled, and two stay free.
 pub(super) fn words(target: &TargetName, layout: &Layout) -> String {
     format!(
-        "log {:016x} on {}: {} in {} segments of {}; chunks of at most {}, in multiples of {}",
+        "log {:016x} on {}: {} segments of {}; keeps at least the last {}; chunks of at most {}, in multiples of {}",
         layout.log_id,
         clean(&target.to_string()),
-        human::size(layout.capacity_bytes - DESCRIPTION_BYTES),
         layout.slots(),
         human::size(layout.segment_bytes),
+        human::size((layout.slots() - KEPT_LESS_SEGMENTS) * layout.segment_bytes),
         human::size(layout.chunk_bytes.into()),
         human::size(layout.align_bytes.into()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full log keeps all segments but three, which `words` must not promise.
+    #[test]
+    fn a_log_promises_only_what_it_keeps_when_it_is_full() {
+        let mib = 1 << 20;
+        for (size, promised) in [
+            (16, "15 segments of 1 MiB; keeps at least the last 12 MiB;"),
+            (5, "4 segments of 1 MiB; keeps at least the last 1 MiB;"),
+        ] {
+            let layout = Layout::new(7, size * mib, mib, 65_536, 4096).unwrap();
+            let text = words(&"log.bin".parse().unwrap(), &layout);
+            assert!(text.contains(promised), "{text}");
+            // With the segment that is being filled, which is not full.
+            let newest = 100;
+            let full_segments = newest - layout.oldest_kept(newest);
+            assert_eq!(full_segments, layout.slots() - KEPT_LESS_SEGMENTS);
+        }
+    }
 }

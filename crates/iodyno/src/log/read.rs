@@ -37,7 +37,11 @@ fn start(text: &str) -> Result<Start, Failure> {
                     "--from {text}: {e}: use now, oldest, the number of a message, or a time such as 2026-11-23T08:00:00Z"
                 ))
             })?;
-            Ok(Start::TimeNs(u64::try_from(time.as_nanosecond()).unwrap_or(0)))
+            // Messages have times from 1970 on.
+            let time_ns = u64::try_from(time.as_nanosecond().max(0));
+            time_ns.map(Start::TimeNs).map_err(|_| {
+                Failure::input(format!("--from {text}: a message's time is before the year 2554"))
+            })
         }
     }
 }
@@ -96,6 +100,27 @@ pub(super) fn query(flags: &LogQuery) -> Result<ExitCode, Failure> {
                 return Ok(ExitCode::SUCCESS);
             }
             other => return Err(failure(unexpected(&other))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A time that no message can have is an error; it must not select all messages.
+    #[test]
+    fn a_start_beyond_all_times_of_messages_is_refused() {
+        let ns = |text: &str| match start(text) {
+            Ok(Start::TimeNs(ns)) => Some(ns),
+            _ => None,
+        };
+        assert_eq!(ns("1969-07-20T20:17:40Z"), Some(0));
+        assert_eq!(ns("1970-01-01T00:00:01Z"), Some(1_000_000_000));
+        assert!(ns("2554-01-01T00:00:00Z").is_some());
+        for text in ["2555-01-01T00:00:00Z", "9999-12-30T00:00:00Z"] {
+            assert_eq!(ns(text), None, "{text}");
+            assert!(start(text).is_err(), "{text}");
         }
     }
 }

@@ -108,7 +108,7 @@ fn rate_and_p99(selector: &str, cell: &Cell, flags: &Size) -> Result<(f64, u64),
     let missed = offered_iops.filter(|_| rate_met(cell).is_some_and(|met| !met.is_met()));
     if let (Some(offered_iops), None) = (missed, flags.p99) {
         return Err(Failure::input(format!(
-            "--like: the run `{selector}` missed its rate ({} of {}), so its response times grow with its length and are not a requirement: set --p99",
+            "--like: the run `{selector}` missed its rate ({} of {}), so its queue grew, and its p99 depends on how long the run lasted: set --p99",
             per_s(summary.ops_per_s),
             per_s(offered_iops)
         )));

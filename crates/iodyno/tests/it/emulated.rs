@@ -116,6 +116,10 @@ fn the_name_chooses_a_volume() {
     assert!(name == gp3 && (iops / 6000.0 - 1.0).abs() < 0.01, "{name}: {iops}");
     let (_, iops) = rate(&format!("model:raid0(ebs-gp3*2)?{options}"), "--depth 64");
     assert!((iops / 12_000.0 - 1.0).abs() < 0.01, "{iops}");
+    // Google's disks share the limits of one disk of their total size: 3000, and 6 per GiB.
+    let pooled = "model:raid0(gcp-pd-balanced*4)?size=100GiB";
+    let (_, iops) = rate(pooled, "--depth 64");
+    assert!((iops / 5400.0 - 1.0).abs() < 0.01, "{iops}");
     // Without credits, at once the base rate.
     let (name, iops) = rate("model:ebs-gp2?size=200GiB&credits=0s", "");
     assert!(name.ends_with("credits=0") && (iops / 600.0 - 1.0).abs() < 0.02, "{name}: {iops}");

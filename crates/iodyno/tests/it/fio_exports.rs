@@ -266,6 +266,18 @@ fn what_options_lack_is_listed() {
         listed("run random-write --on scratch:4MiB --dsync --time 50ms --ramp 20ms -q");
     assert_eq!(lacking, "");
     assert_eq!((&options["sync"], &options["ramp_time"]), (&"dsync".into(), &"20ms".into()));
+    // fio's `rw` mixes reads and writes only; trims have it alone.
+    let mix = "schema = 1\nmix = { read = 4, write = 2, trim = 2, write_zeroes = 2 }\n";
+    place.write("mix.toml", mix);
+    let (lacking, _) = listed("run ./mix.toml --on scratch:4MiB --time 50ms --ramp 0s -q");
+    assert_eq!(lacking, "mix.trim = 2; mix.write_zeroes = 2");
+    place.write("trim.toml", "schema = 1\nmix = { trim = 1 }\n");
+    let (lacking, options) = listed("run ./trim.toml --on ram:4MiB --time 50ms --ramp 0s -q");
+    assert_eq!((lacking.as_str(), &options["rw"]), ("", &"randtrim".into()));
+    // The I/O of a replay is that of its trace.
+    place.iodyno("run random-read --on ram:4MiB --time 20ms --ramp 0s -q --record-trace r.trace");
+    let (lacking, _) = listed("replay r.trace --on ram:4MiB -q");
+    assert!(lacking.starts_with("trace = ") && lacking.contains("by its times"), "{lacking}");
 }
 
 /// Simultaneous jobs of a file each have their own options, including rates by kind, and their own file names.

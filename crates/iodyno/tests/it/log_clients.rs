@@ -85,6 +85,15 @@ fn stalled_subscribers_hold_up_nobody() {
         })),
         ErrorCode::Gone
     );
+    // A stream that ends before the oldest message names that message, at which a later one can continue.
+    let next_of = |start, end| {
+        let mut connection = connect(&place);
+        connection.read(start, end, "", "").unwrap();
+        take(&mut connection, usize::MAX).unwrap().1.unwrap()
+    };
+    let oldest = next_of(Start::Oldest, End::Message(3));
+    assert!(oldest > 3, "{oldest}");
+    assert_eq!(next_of(Start::Message(oldest), End::Message(oldest + 1)), oldest + 1);
     goes_on(&place, "good");
     for connection in &mut deaf {
         connection.send().unwrap();

@@ -182,10 +182,8 @@ fn a_shortened_test_never_bears_the_name_alone() {
     assert_eq!(findings["complete"], true);
     let deviations = findings["deviations"].as_array().unwrap();
     let deviates = |words: &str| deviations.iter().any(|d| d.as_str().unwrap().contains(words));
-    assert!(
-        deviations.len() == 2 && deviates("constructed") && deviates("ended early"),
-        "{deviations:?}"
-    );
+    // Its cells do not end early, since the test reports maxima.
+    assert!(deviations.len() == 1 && deviates("constructed"), "{deviations:?}");
     let rounds = stage(&document, "latency");
     assert_eq!(rounds["steady"]["progress"], "reached");
     assert_eq!(rounds["table"]["rows"].as_array().unwrap().len(), 9);

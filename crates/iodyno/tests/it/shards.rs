@@ -35,6 +35,15 @@ fn shards_that_are_merged_equal_one_run() {
         let merged = place.iodyno("show last --json").succeeds().json();
         assert_eq!(figures(&merged), figures(&whole), "{of} shards");
         assert_eq!(merged["findings"], whole["findings"], "{of} shards");
+        // Again, in another order: the same run.
+        let again = notebooks.iter().rev().map(String::as_str).collect::<Vec<_>>().join(" ");
+        place.iodyno(&format!("merge {again}")).succeeds().says(&["exists already"]);
+        assert_eq!(place.iodyno("show last --json").succeeds().json()["run"], merged["run"]);
+        let runs = place.iodyno("ls --json").succeeds().json();
+        assert_eq!(runs["runs"].as_array().unwrap().len(), of / 2, "{runs}");
+        // It began when its first shard began, not when it was merged.
+        let first = place.iodyno(&format!("show last --json --notebook {of}-{of}.sqlite"));
+        assert_eq!(merged["run"]["started"], first.succeeds().json()["run"]["started"]);
     }
 }
 

@@ -249,16 +249,24 @@ fn other_sites_and_hosts_are_refused() {
         400
     );
     // A link of another site opens a page, its images and frames do not.
-    for (mode, kind, status) in [
-        ("navigate", "document", 200),
-        ("navigate", "iframe", 403),
-        ("no-cors", "image", 403),
-        ("cors", "empty", 403),
+    // A page at another port of this machine is another site, too.
+    for (site, mode, kind, status) in [
+        ("cross-site", "navigate", "document", 200),
+        ("cross-site", "navigate", "iframe", 403),
+        ("cross-site", "no-cors", "image", 403),
+        ("same-site", "navigate", "document", 200),
+        ("same-site", "no-cors", "image", 403),
+        ("cross-site", "cors", "empty", 403),
+        ("same-origin", "no-cors", "image", 200),
     ] {
         let fields = format!(
-            "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: {mode}\r\nSec-Fetch-Dest: {kind}\r\n"
+            "Sec-Fetch-Site: {site}\r\nSec-Fetch-Mode: {mode}\r\nSec-Fetch-Dest: {kind}\r\n"
         );
-        assert_eq!(server.get_with("/", &fields).status, status, "{mode} {kind}");
+        assert_eq!(server.get_with("/", &fields).status, status, "{site} {mode} {kind}");
+        // What a link opens may fill in a form, but not make this machine simulate.
+        let form = server.get_with("/explain?device=exflash-400g", &fields);
+        let has_answer = form.body.contains("class=\"answer\"");
+        assert_eq!(has_answer, site == "same-origin", "{site} {mode} {kind}");
     }
     let foreign = "Origin: http://evil.example\r\n";
     assert_eq!(server.get_with("/", foreign).status, 403, "an old browser tells the origin alone");
@@ -499,8 +507,20 @@ fn a_study_is_simulated_and_shown() {
     let place = Place::new();
     let server = Server::start(&place, "");
     assert!(server.get("/study").body.contains("value=\"percona-exflash\""));
-    let figure = "/study?study=percona-exflash&figure=sockets";
-    let answer = server.get(figure);
+    // An address starts nothing, and neither does the form of another site.
+    let own = format!("Origin: http://{}\r\n", server.host);
+    let start = |body: &str| server.post("/study", &own, body);
+    let figure = "study=percona-exflash&figure=sockets&full=";
+    for path in ["/study?study=percona-exflash", "/study/percona-exflash?figure=sockets"] {
+        let page = server.get(path);
+        let is_form = page.body.contains("value=\"percona-exflash\" selected");
+        assert!(page.status == 200 && is_form, "{path}: {}", page.body);
+    }
+    for foreign in ["Origin: http://evil.example\r\n", ""] {
+        assert_eq!(server.post("/study", foreign, figure).status, 403);
+    }
+    assert_eq!(server.json("/study/progress.json"), serde_json::json!({}));
+    let answer = start(figure);
     assert_eq!(answer.status, 303, "{}", answer.head);
     let page = answer.head.lines().find_map(|line| line.strip_prefix("location: ")).unwrap();
     let deadline = Instant::now() + Duration::from_secs(300);
@@ -510,12 +530,16 @@ fn a_study_is_simulated_and_shown() {
             break body;
         }
         // Another one waits for its turn.
-        let other = server.get("/study/lenovo-exflash");
-        assert!(other.status == 400 && other.body.contains("is being simulated"), "{}", other.body);
+        let other = start("study=lenovo-exflash");
+        let is_refused = other.status == 400 && other.body.contains("is being simulated");
+        // Unless it has ended since.
+        assert!(is_refused || server.get(page).body.contains("<svg"), "{}", other.body);
         assert!(Instant::now() < deadline, "{body}");
         std::thread::sleep(Duration::from_millis(200));
     };
     assert!(body.contains("threads on the socket of the modules") && body.contains("<svg"));
+    assert_eq!(start("study=none").status, 404);
+    assert_eq!(start("study=percona-exflash&figure=none").status, 303);
     for (path, status, why) in [
         ("/study/percona-exflash?figure=none", 400, "has no figure `none`"),
         ("/study/none", 404, "no study `none`"),
@@ -528,6 +552,34 @@ fn a_study_is_simulated_and_shown() {
         }
         assert!(answer.status == status && answer.body.contains(why), "{path}: {}", answer.body);
     }
+}
+
+/// A simulation would disturb a run: none starts during a run, and one in progress ends when a run begins.
+#[test]
+fn a_study_makes_way_for_a_run() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let own = format!("Origin: http://{}\r\n", server.host);
+    let start = || server.post("/study", &own, "study=lenovo-exflash&full=1");
+    let page = "/study/lenovo-exflash?full=1";
+    assert_eq!(start().status, 303);
+    assert!(server.get(page).body.contains("Being simulated"));
+    let mut run = place.start("run random-read --on null: --time 100s -q");
+    place.wait_for_cells(&mut run, 1);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let answer = loop {
+        let answer = server.get(page);
+        if !answer.body.contains("Being simulated") {
+            break answer;
+        }
+        assert!(Instant::now() < deadline, "it goes on");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(answer.status == 400 && answer.body.contains("a run began"), "{}", answer.body);
+    let again = start();
+    assert!(again.status == 400 && again.body.contains("a run is in progress"), "{}", again.body);
+    run.signal(libc::SIGINT);
+    run.finish().exits(130);
 }
 
 #[test]

@@ -293,12 +293,17 @@ pub fn examples_with_effects() -> Vec<(String, &'static str)> {
     commands.chain(interface::examples_with_effects()).collect()
 }
 
-/// Help text: an example of each command with its effect, one per line.
+/// Help text: an example of each command with its effect, one per line. The faults at the volume's interface come last,
+/// under a heading.
 pub fn help() -> String {
-    examples_with_effects().iter().fold(String::new(), |mut text, (example, effect)| {
+    let mut text = String::new();
+    for (at, (example, effect)) in examples_with_effects().iter().enumerate() {
+        if at == COMMANDS.len() {
+            text.push_str("Faults at the volume's interface, for single requests:\n");
+        }
         let _ = writeln!(text, "  {example:<30}{effect}");
-        text
-    })
+    }
+    text
 }
 
 #[cfg(test)]

@@ -295,8 +295,8 @@ impl Overlay {
         self.chain(unit).next().is_some_and(|v| v.sequence <= until)
     }
 
-    /// Merges the volatile versions of a unit with sequence numbers up to `until` into the unit's content from
-    /// byte `from`. Calls `beneath` to read the medium, unless a single version covers the whole range.
+    /// Fills `into` with the unit's content from byte `from` on: the medium's, overlaid with the volatile versions up to
+    /// sequence number `until`. Calls `beneath` to read the medium, unless a single version covers all of `into`.
     pub(super) fn compose<E>(
         &self,
         unit: u64,

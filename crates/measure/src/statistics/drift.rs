@@ -65,13 +65,14 @@ pub enum Steadiness {
     },
     /// The series since the last break is too short.
     TooShort {
-        /// Required time since the last break, seconds.
+        /// Required length of the series, seconds: the time until the last break, which doesn't count, and the minimum
+        /// length after it.
         needed_s: f64,
     },
     /// The noise is too large to decide; a longer run is needed.
     Inconclusive {
-        /// Estimated time since the last break that would allow a verdict, seconds, if the target is steady and the
-        /// noise unchanged. None if the estimated slope is not below the limit.
+        /// Estimated length of the series that would allow a verdict, seconds, if the target is steady and the noise
+        /// unchanged. Includes the time until the last break. None if the estimated slope is not below the limit.
         needed_s: Option<f64>,
     },
 }
@@ -129,9 +130,10 @@ pub fn judge(
     let swing = oscillation::oscillation(&averaged(last, step));
     let swing_step_s = step as f64 * interval_s;
     let period_s = swing.map(|s| s.period * swing_step_s);
-    let needed_s = limits.length_min_s.max(limits.periods_min * period_s.unwrap_or(0.0));
+    let length_min_s = limits.length_min_s.max(limits.periods_min * period_s.unwrap_or(0.0));
+    let until_break_s = (series.len() - last.len()) as f64 * interval_s;
     let mut drift = Drift {
-        steadiness: Steadiness::TooShort { needed_s },
+        steadiness: Steadiness::TooShort { needed_s: until_break_s + length_min_s },
         limits: *limits,
         breaks_s: breaks.iter().map(|&b| b as f64 * interval_s).collect(),
         length_s,
@@ -162,7 +164,7 @@ pub fn judge(
     drift.share_per_hour = Some(share);
     drift.interval = Some(interval);
     let limit = limits.share_per_hour_max;
-    drift.steadiness = if length_s < needed_s && !swings {
+    drift.steadiness = if length_s < length_min_s && !swings {
         drift.steadiness
     } else if interval.beyond(limit) {
         Steadiness::Drifting
@@ -173,8 +175,8 @@ pub fn judge(
     } else {
         // The interval of a slope narrows with the length to the power of 3/2.
         let left = limit - share.abs();
-        let needed_s =
-            (left > 0.0).then(|| length_s * (interval.half_width() / left).powf(2.0 / 3.0));
+        let longer = (interval.half_width() / left).powf(2.0 / 3.0);
+        let needed_s = (left > 0.0).then_some(until_break_s + length_s * longer);
         Steadiness::Inconclusive { needed_s }
     };
     Ok(drift)
@@ -287,10 +289,27 @@ mod tests {
         assert_eq!(d.steadiness, Steadiness::Steady, "{d:?}");
         assert!(d.breaks_s.len() == 1 && (d.breaks_s[0] - 500.0).abs() <= 4.0, "{d:?}");
         assert!((d.mean / 1e5 - 1.0).abs() < 0.01, "the mean is that of the last segment");
-        // Shortly after the break there is no conclusion yet.
+        // Shortly after the break there is no conclusion yet: the whole series must be longer than it is by what the
+        // part after the break lacks.
         let d = of(&y[..700]);
-        assert_eq!(d.steadiness, Steadiness::TooShort { needed_s: 300.0 }, "{d:?}");
-        assert!((d.length_s - 200.0).abs() <= 4.0);
+        let Steadiness::TooShort { needed_s } = d.steadiness else { panic!("{d:?}") };
+        assert!((d.length_s - 200.0).abs() <= 4.0 && needed_s == d.breaks_s[0] + 300.0, "{d:?}");
+        // The estimate for noise counts from the start, too.
+        let mut estimates = 0;
+        for i in 0..30 {
+            let mut y = series("noisy cliff", i, 1_100, 0.01, 0.0, 0.0);
+            y[..500].iter_mut().for_each(|v| *v *= 2.5);
+            let (cut, tail) = (of(&y), of(&y[500..]));
+            let needed_s = |d: &Drift| match d.steadiness {
+                Steadiness::Inconclusive { needed_s } => needed_s,
+                _ => None,
+            };
+            if let (Some(of_tail), [500.0]) = (needed_s(&tail), cut.breaks_s.as_slice()) {
+                assert_eq!(needed_s(&cut), Some(of_tail + 500.0), "{cut:?} {tail:?}");
+                estimates += 1;
+            }
+        }
+        assert!(estimates > 3, "{estimates}");
         assert_eq!(of(&y[..20]).share_per_hour, None);
     }
 

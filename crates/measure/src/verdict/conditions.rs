@@ -20,10 +20,10 @@ const INTERRUPTS_MIN: u64 = 10_000;
 /// before the affinity changed.
 const INTERRUPTS_ON_ONE_MIN: f64 = 0.95;
 /// Minimum amount of discards by other programs to report, as a fraction of the cell's bytes. Smaller amounts are
-/// normal for a file system, and a discard is a short command whatever its length.
+/// normal for a file system and disturb little: a discard takes little time even if its range is large.
 const DISCARDED_SHARE_MIN: f64 = 0.05;
-/// Discarded bytes, as a fraction of the cell's bytes, from which discards may load the device like the cell
-/// itself.
+/// Maximum amount of discards by other programs for a note, as a fraction of the cell's bytes. More is a warning:
+/// such discards may load the device as much as the cell does.
 const DISCARDED_SHARE_MAX: f64 = 0.5;
 /// Minimum amount of discards by other programs to report, bytes.
 const DISCARDED_BYTES_MIN: u64 = 16 << 20;

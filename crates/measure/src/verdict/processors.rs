@@ -22,6 +22,8 @@ const LATE_SHARE_MIN: f64 = 0.01;
 const FULL_SHARE_MIN: f64 = 0.5;
 /// Assumed maximum rate of a burst, as a multiple of the mean rate.
 const BURST: f64 = 8.0;
+/// Minimum queue of a worker in open loop, which overrides a lower depth.
+const OPEN_QUEUE_MIN: u32 = 256;
 
 /// Reports waits for a processor, and late submissions by cause.
 pub(super) fn processors(cell: &Cell, say: &mut Say) {
@@ -96,6 +98,22 @@ fn worst_interval(cell: &Cell) -> String {
     }
 }
 
+/// Maximum number of outstanding operations of a worker in open loop. As in `drive/src/worker_threads.rs`.
+fn queue_of_worker(cell: &Cell) -> u32 {
+    match &*cell.key.engine {
+        "psync" | "mmap" => 1,
+        _ if cell.evidence.trace.is_some() => cell.key.depth,
+        _ => cell.key.depth.max(OPEN_QUEUE_MIN),
+    }
+}
+
+fn longer_queues(queue: u32) -> String {
+    match queue {
+        1 => "raise --threads".to_owned(),
+        _ => format!("raise --threads, or --depth above {queue}"),
+    }
+}
+
 /// Reports operations that were submitted late because no processor was free or the queue was full.
 fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
     let Some(lateness) = &cell.lateness else { return };
@@ -104,20 +122,22 @@ fn late_submission(cell: &Cell, starved_share: f64, say: &mut Say) {
         return;
     }
     let workers = cell.resources.run_delay.len().max(1) as f64;
-    let slots = f64::from(cell.key.depth) * f64::from(cell.key.threads.max(1));
+    let queue = queue_of_worker(cell);
+    let slots = f64::from(queue) * f64::from(cell.key.threads.max(1));
     let is_full = cell.oio_mean() >= FULL_SHARE_MIN * slots;
     // The queues had room if they hold more operations than can become due during the longest delay.
     let latest_ns = lateness.max_ns().unwrap_or(0) as f64;
     let iops = cell.key.offered_iops.unwrap_or_else(|| cell.iops()).max(cell.iops());
     let has_filled = BURST * iops * latest_ns / 1e9 + cell.oio_mean() >= slots;
     let why = if starved_share * workers >= share / 4.0 {
-        "no processor was free for the workers"
+        "no processor was free for the workers".to_owned()
     } else if is_full {
-        "all queues were full; raise --depth or --threads"
+        format!("all queues were full; {}", longer_queues(queue))
     } else if has_filled {
-        "the queues were probably full during bursts or stalls; raise --depth or --threads"
+        format!("the queues were probably full during bursts or stalls; {}", longer_queues(queue))
     } else {
         "the queues had room, so the workers woke late or submitting took long; try other --cpus, or another --engine"
+            .to_owned()
     };
     say(
         "LATE_SUBMISSION",

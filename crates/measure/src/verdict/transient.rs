@@ -25,7 +25,7 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
         .as_ref()
         .and_then(|warm_up| warm_up.unsteady.as_ref().map(|s| (warm_up, s)));
     if let Some((warm_up, store)) = unsteady {
-        say("TRANSIENT", Level::Warning, gave_up(warm_up, store));
+        say("TRANSIENT", Level::Warning, gave_up(warm_up, store, cell));
         return;
     }
     // Cells of a method that pass devices on to each other are parts of a longer course. Burst credits spoil the figures
@@ -41,7 +41,7 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
         level.store.contains(CREDITS) || net_share(level).abs() > NET_SHARE_MAX
     };
     if let Some(level) = moving.filter(matters) {
-        say("TRANSIENT", Level::Warning, moved(level, cell.window_ns));
+        say("TRANSIENT", Level::Warning, moved(level, cell));
         return;
     }
     if is_part {
@@ -100,17 +100,19 @@ fn net_share(level: &StoreLevel) -> f64 {
     if gain == 0.0 { 0.0 } else { gain / (level.taken_bytes as f64).max(gain.abs()) }
 }
 
-fn gave_up(warm_up: &WarmUp, store: &str) -> String {
+fn gave_up(warm_up: &WarmUp, store: &str, cell: &Cell) -> String {
     let net_share = warm_up.net_share.unwrap_or(0.0);
     let does = if net_share < 0.0 { "draining" } else { "filling" };
     format!(
-        "the {store} was still {does} after a warm-up of {}, at {} of the rate of incoming data. Long-run rate and latency differ from these figures: use a longer --ramp, or a smaller --active range",
+        "the {store} was still {does} after a warm-up of {}, at {} of the rate of incoming data. Long-run rate and latency differ from these figures: use {}, or a smaller --active range",
         human::duration_ns(warm_up.took_ns),
         human::percent(net_share.abs(), 1),
+        ramp(cell, "longer"),
     )
 }
 
-fn moved(level: &StoreLevel, window_ns: u64) -> String {
+fn moved(level: &StoreLevel, cell: &Cell) -> String {
+    let window_ns = cell.window_ns;
     let share = |bytes: u64| human::percent(bytes as f64 / level.capacity_bytes.max(1) as f64, 0);
     let gain = level.end_bytes.abs_diff(level.start_bytes);
     let per_ns = gain as f64 / window_ns.max(1) as f64;
@@ -122,32 +124,45 @@ fn moved(level: &StoreLevel, window_ns: u64) -> String {
     let left_ns = left_bytes as f64 / per_ns.max(1e-18);
     if level.store.contains(CREDITS) && left_ns < USED_UP_SHARE * window_ns as f64 {
         return format!(
-            "the {} ran out during the window: the figures mix the burst and the long-run rate. Use a --ramp that is up to {} longer",
+            "the {} ran out during the window: the figures mix the burst and the long-run rate. Use {}",
             level.store,
-            whole_seconds(window_ns as f64),
+            ramp(cell, &format!("up to {} longer", whole_seconds(window_ns as f64))),
         );
     }
     if level.store.contains(CREDITS) {
         return format!(
-            "the {} were being used up: at this rate the rest ({} of the maximum) lasts for {} more. The figures show the burst, not the long-run rate: use a --ramp that is {} longer, or start with fewer credits",
+            "the {} were being used up: at this rate the rest ({} of the maximum) lasts for {} more. The figures show the burst, not the long-run rate: use {}, or start with fewer credits",
             level.store,
             share(level.end_bytes),
             time(left_ns),
-            longer_ramp(left_ns, window_ns),
+            longer_ramp(left_ns, cell),
         );
     }
+    let is_fresh = cell.evidence.device_state.as_ref().is_some_and(|state| state.contains("fresh"));
     format!(
-        "the {} went from {} to {} full (of {}) during the window, and would be {does} {} later. The figures show this transient, not the steady state: use a --ramp that is {} longer, or leave out state=fresh",
+        "the {} went from {} to {} full (of {}) during the window, and would be {does} {} later. The figures show this transient, not the steady state: use {}{}",
         level.store,
         share(level.start_bytes),
         share(level.end_bytes),
         human::size(level.capacity_bytes),
         time(left_ns),
-        longer_ramp(left_ns, window_ns),
+        longer_ramp(left_ns, cell),
+        if is_fresh { ", or leave out state=fresh" } else { "" },
     )
 }
 
-/// Time to add to the ramp so that a process which ends `left_ns` after the window ends within the ramp.
-fn longer_ramp(left_ns: f64, window_ns: u64) -> String {
-    whole_seconds(window_ns as f64 + 1.5 * left_ns)
+/// A ramp so much longer that a process which ends `left_ns` after the window ends within the ramp.
+fn longer_ramp(left_ns: f64, cell: &Cell) -> String {
+    let more = whole_seconds(cell.window_ns as f64 + 1.5 * left_ns);
+    ramp(cell, &format!("{more} longer"))
+}
+
+/// A ramp that is `longer`, by where it can be set: a method's file sets the ramps of its stages, and refuses --ramp.
+fn ramp(cell: &Cell, longer: &str) -> String {
+    if cell.key.place.is_none() {
+        return format!("a --ramp that is {longer}");
+    }
+    format!(
+        "a ramp that is {longer} (of a sweep or rate search by --ramp, of a method by `ramp` in a copy of its file)"
+    )
 }

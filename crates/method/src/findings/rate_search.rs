@@ -5,6 +5,7 @@ use super::{Step, kinds, measured};
 use crate::rate_search::{Outcome, RateSearch};
 use iodyno_measure::metric::{Metric, Quantity};
 use iodyno_measure::statistics::within::{Within, within};
+use iodyno_measure::statistics::{batch, describe};
 use iodyno_measure::verdict::limit_seen;
 use iodyno_measure::{Cell, ClassStats, Histogram, Interval, KindSummary};
 use iodyno_units::{OpKind, human};
@@ -33,6 +34,9 @@ pub struct RateSearchFinding {
     /// Length of a window that would have sufficed to determine the latency at `unknown_iops`, s; `None` if the search
     /// did not give up.
     pub time_needed_s: Option<f64>,
+    /// Whether rates are still to be tried, because the run was interrupted or is in progress.
+    #[serde(skip)]
+    pub is_unfinished: bool,
     /// Highest rate found to meet the limit; `None` if none was.
     pub holds_iops: Option<f64>,
     /// Lowest rate found to miss the limit; `None` if all rates up to nearly the capacity met it.
@@ -73,6 +77,17 @@ impl RateSearchFinding {
                 "too few operations to tell whether {} meets {limit}: give --time {} or more",
                 rate(rate_iops),
                 human::duration_ns(needed_s.ceil() as u64 * 1_000_000_000)
+            );
+        }
+        if self.is_unfinished {
+            let so_far = match (self.holds_iops, self.fails_iops) {
+                (None, None) => "unknown".to_owned(),
+                (None, Some(fails)) => format!("less than {}", rate(fails)),
+                (Some(holds), None) => format!("at least {}", rate(holds)),
+                (Some(holds), Some(fails)) => format!("{} to {}", rate(holds), rate(fails)),
+            };
+            return format!(
+                "the search is unfinished: the highest rate with {limit} is {so_far}. In closed loop, {capacity} were completed"
             );
         }
         match (self.holds_iops, self.fails_iops) {
@@ -150,7 +165,7 @@ pub struct Probe {
     pub iops: f64,
     /// Latency in the limit's metric, ns; `None` with too few samples.
     pub latency_ns: Option<f64>,
-    /// 95 % confidence interval of the latency; `None` for a mean, or with too few samples.
+    /// 95 % confidence interval of the latency; `None` with too few samples.
     pub within: Option<Within>,
     /// Whether the target sustained the rate with the latency under the limit; `None` for the closed-loop
     /// measurement.
@@ -213,6 +228,7 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
         capacity_iops: course.capacity_iops,
         unknown_iops: course.unknown.map(|(rate_iops, _)| rate_iops),
         time_needed_s: course.unknown.map(|(_, ns)| ns as f64 / 1e9),
+        is_unfinished: search.next_iops(&figures).is_some(),
         holds_iops: (course.holds_iops > 0.0).then_some(course.holds_iops),
         fails_iops: course.has_failed.then_some(course.fails_iops),
         surely_holds_iops,
@@ -235,19 +251,54 @@ fn limited_by<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<String> {
     seen.filter(|(i, limit)| limit.is_read || *i < 2).map(|(_, limit)| limit.words).next()
 }
 
-/// 95 % confidence interval of the limited percentile in a cell; `None` for a mean, or with too few samples.
+/// 95 % confidence interval of the limited mean or percentile in a cell; `None` with too few samples.
 fn interval(search: &RateSearch, cell: &Cell) -> Option<Within> {
-    let Quantity::Quantile(q) = search.limit.metric.quantity else { return None };
     let kind = search.limit.metric.kind;
     let of = |part: &Interval| -> Vec<Histogram> {
         let mine = part.iter().filter(|(k, _)| kind.is_none_or(|kind| kind == *k));
         mine.map(|(_, class): (_, &ClassStats)| class.response_time().clone()).collect()
     };
     let parts: Vec<Vec<Histogram>> = cell.series.iter().map(of).collect();
+    let Quantity::Quantile(q) = search.limit.metric.quantity else { return within_mean(&parts) };
     let series: Vec<Vec<&Histogram>> = parts.iter().map(|part| part.iter().collect()).collect();
     let mut total = Histogram::default();
     for histogram in parts.iter().flatten() {
         total.merge(histogram);
     }
     within(&total, &series, &[q], 0.95).into_iter().next()?
+}
+
+/// 95 % confidence interval of the mean latency, by batch means of a ratio (Law, section 9.5.3): the sum of latencies
+/// in each interval less what its operations would take at the mean. `None` for fewer than 20 intervals.
+fn within_mean(parts: &[Vec<Histogram>]) -> Option<Within> {
+    let each = parts.iter().map(|part| {
+        let of = |f: fn(&Histogram) -> f64| part.iter().map(f).sum::<f64>();
+        (of(|h| h.count() as f64), of(|h| h.sum_ns() as f64))
+    });
+    let each: Vec<(f64, f64)> = each.collect();
+    let (count, sum_ns) = each.iter().fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+    if count == 0.0 {
+        return None;
+    }
+    let mean_ns = sum_ns / count;
+    let excess_ns: Vec<f64> = each.iter().map(|(n, sum_ns)| sum_ns - n * mean_ns).collect();
+    let found = batch::mean(&excess_ns, 0.95).ok()?;
+    let intervals = each.len() as f64;
+    let half_width_ns = found.interval.half_width() * intervals / count;
+    // Variances of the mean: as measured, and of independent operations.
+    let measured =
+        (describe::deviation(&excess_ns) * intervals / count).powi(2) / found.n_effective;
+    let squares = parts
+        .iter()
+        .flatten()
+        .flat_map(Histogram::buckets)
+        .map(|bucket| bucket.count as f64 * (bucket.middle_ns() - mean_ns).powi(2));
+    let independent = squares.sum::<f64>() / count.powi(2);
+    Some(Within {
+        low_ns: Some((mean_ns - half_width_ns).max(0.0) as u64),
+        high_ns: Some((mean_ns + half_width_ns).ceil() as u64),
+        level: found.interval.level,
+        count: count as u64,
+        inflation: Some(if independent > 0.0 { (measured / independent).max(1.0) } else { 1.0 }),
+    })
 }

@@ -20,9 +20,11 @@ pub struct SeriesFinding {
     pub drift: Option<Drift>,
     /// Number and length of the stalls: runs of intervals with a rate below a tenth of the median.
     pub stalls: Stalls,
-    /// Results of the steady-state window. If there is none: results of the last fifth of the samples, or of the last
-    /// ten if that is more, but at most of the last half.
+    /// Results of the last [`Self::end_samples`] samples.
     pub end: Row,
+    /// Number of samples at the end: the steady-state window, from its first judged sample to its last. Without a
+    /// steady state: the last fifth of the samples, or the last ten if that is more, but at most the last half.
+    pub end_samples: usize,
     /// Results of the first sample.
     pub first: Row,
 }
@@ -68,19 +70,21 @@ pub(super) fn series(of: &Series, seed: u64, done: &[&Done], steps: &[&Step<'_>]
     }
     let all: Vec<&Step<'_>> = measured(steps).collect();
     let steady = series_steady(of, done).ok().flatten().map(|s| s.report());
-    // "At the end" is the window of the steady state. Without one it is the last fifth, or ten samples, but never the
-    // first half.
-    let window = of.limits.window_rounds as usize * of.steady_every.unwrap_or(1) as usize;
+    // Samples before the first judged one are not part of the window: the drive may still have been fresh.
+    let every = of.steady_every.unwrap_or(1) as usize;
+    let window = (of.limits.window_rounds as usize).saturating_sub(1) * every + 1;
     let last = match &steady {
         Some(steady) if steady.progress == Progress::Reached => window.min(all.len()),
         _ => (all.len() / 5).max(10).min(all.len().div_ceil(2)),
     };
+    let end = &all[all.len() - last..];
     SeriesFinding {
         samples,
         steady,
         drift: within_cell::drift(all.iter().copied(), seed),
         stalls: within_cell::stalls(all.iter().copied()),
-        end: Row::of(Vec::new(), all[all.len() - last..].iter().copied()),
+        end: Row::of(Vec::new(), end.iter().copied()),
+        end_samples: end.iter().filter(|step| step.done.figures.is_some()).count(),
         first: Row::of(Vec::new(), all.iter().take(1).copied()),
     }
 }

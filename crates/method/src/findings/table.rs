@@ -9,7 +9,7 @@ use iodyno_measure::statistics::repeats;
 use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::{Ended, Histogram, KindSummary, Level};
 use iodyno_units::OpKind;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 
 /// Results of all points of a grid.
@@ -30,8 +30,9 @@ pub struct Row {
     pub n: usize,
     /// Reason why a cell of the point was skipped; `None` if none was.
     pub skipped: Option<String>,
-    /// Outstanding I/Os of all threads of a target.
-    pub oio: u32,
+    /// Outstanding I/Os of all threads of a target: threads × depth in closed loop, the measured mean in open loop.
+    #[serde(serialize_with = "as_integer_if_whole")]
+    pub oio: f64,
     /// Mean of the cells' IOPS; `None` if no cell was measured.
     pub iops: Option<f64>,
     /// Half width of the 95 % confidence interval of `iops` over the cells, as a fraction of `iops`; `None` for
@@ -96,6 +97,12 @@ pub fn kinds_apart<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<OpKind> {
     if has_several { all.into_iter().collect() } else { Vec::new() }
 }
 
+/// Serialises a whole number without a fraction.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn as_integer_if_whole<S: Serializer>(x: &f64, out: S) -> Result<S::Ok, S::Error> {
+    if x.fract() == 0.0 { out.serialize_u64(*x as u64) } else { out.serialize_f64(*x) }
+}
+
 impl Row {
     /// Results of one kind of operation; `None` if it did not occur.
     pub fn of_kind(&self, kind: OpKind) -> Option<&KindSummary> {
@@ -133,7 +140,7 @@ impl Row {
         let iops: Vec<f64> = all.iter().map(|f| f.summary.iops).collect();
         let mean =
             |of: &dyn Fn(&Figures) -> f64| all.iter().map(|f| of(f)).sum::<f64>() / row.n as f64;
-        row.oio = all[0].oio;
+        row.oio = mean(&|f| f.oio);
         row.iops = Some(mean(&|f| f.summary.iops));
         row.iops_half_width = repeats::mean(&iops, 0.95).ok().and_then(|m| m.half_width_share());
         row.bytes_per_s = Some(mean(&|f| f.summary.bytes_per_s));

@@ -33,7 +33,9 @@ pub(super) fn is_complete(method: &Method, seed: u64, subjects: u32, done: &[Don
 pub(super) fn deviations(method: &Method, steps: &[Step<'_>]) -> Vec<String> {
     let mut deviations = method.deviations();
     deviations.extend(noted(steps));
-    if steps.iter().any(|s| s.cell.ended == Ended::Settled) {
+    // A sweep or a rate search has no file: its plan says that a cell ends once its steady state is proven.
+    let has_file = method.source.sweep.is_none();
+    if has_file && steps.iter().any(|s| s.cell.ended == Ended::Settled) {
         deviations.push("cells ended early where their steady state was proven".to_owned());
     }
     deviations
@@ -81,7 +83,8 @@ pub(super) fn of_steps(
         let lacking = is_prepared_less(steps);
         let (code, level) =
             if lacking { ("STAGE_SKIPPED", Level::Warning) } else { ("CHANGED", Level::Note) };
-        say(code, level, format!("deviates from the method's file: {}", deviations.join("; ")));
+        let from = if method.source.sweep.is_none() { "the method's file" } else { "its plan" };
+        say(code, level, format!("deviates from {from}: {}", deviations.join("; ")));
     }
     found.sort_by_key(|v| core::cmp::Reverse(v.level));
     found

@@ -102,14 +102,15 @@ impl Reader<'_> {
         Ok(limits)
     }
 
-    fn before(&self) -> Result<Option<(Spec, u64)>, FileError> {
+    /// Reads the writes before each round or point of `grid`: the grid's workload, as writes.
+    fn before(&self, grid: &Grid) -> Result<Option<(Spec, u64)>, FileError> {
         let raw = self.raw;
-        if raw.get("before").is_none() {
+        let (Some(_), Some((_, base))) = (raw.get("before"), grid.base.first()) else {
             return Ok(None);
-        }
+        };
         let at = || raw.place("before");
         let ns = self.time("before.time");
-        let mut spec = self.base()?.swap_remove(0).1;
+        let mut spec = base.clone();
         if raw.get("io").is_none() && raw.get("before.read").is_none() {
             spec = spec.with_read_share(Percent::ZERO).map_err(|e| wrong(at(), e))?;
         }
@@ -119,8 +120,9 @@ impl Reader<'_> {
             let applied = kind.value(text).and_then(|value| applied(spec, kind, &value));
             spec = applied.map_err(|e| wrong(raw.place(&path), e))?;
         }
-        let spec = spec.with_time(ns).map_err(|e| wrong(at(), e))?;
-        Ok(Some((spec, ns)))
+        // Writes before the window would come on top of the given time.
+        let spec = spec.with_time(ns).and_then(|spec| spec.with_ramp(0));
+        Ok(Some((spec.map_err(|e| wrong(at(), e))?, ns)))
     }
 
     fn fill(&self) -> Result<Act, FileError> {
@@ -152,11 +154,22 @@ impl Reader<'_> {
 
     fn cells(&self) -> Result<Act, FileError> {
         let order = Order::ALL.into_iter().find(|o| self.raw.word("order") == Some(o.name()));
+        let grid = self.grid(self.time("time"), Precondition::Workload)?;
+        let ceilings = self.ceilings()?;
+        let other = grid.axes.iter().find(|axis| !axis.kind.is_load());
+        if let Some(axis) = other.filter(|_| !ceilings.is_empty()) {
+            let message = format!(
+                "`ceiling` selects the best load of one workload, but this stage also varies `{}`",
+                axis.kind.name()
+            );
+            let help = "vary only depth, threads and rate: leave `ceiling` out, or make a stage for each of the other values; a `points` stage has a `ceiling` of its own";
+            return Err(wrong_because(self.raw.place("ceiling"), message, help));
+        }
         Ok(Act::Cells(Cells {
-            grid: self.grid(self.time("time"), Precondition::Workload)?,
+            grid,
             order: order.unwrap_or_default(),
             repeats: self.count("repeats").unwrap_or(1),
-            ceilings: self.ceilings()?,
+            ceilings,
         }))
     }
 
@@ -168,8 +181,8 @@ impl Reader<'_> {
             return Err(wrong(self.raw.place("track"), "the list is empty"));
         }
         Ok(Act::Rounds(Rounds {
+            before: self.before(&grid)?,
             grid,
-            before: self.before()?,
             track,
             limits: self.limits()?,
             ceilings: self.ceilings()?,
@@ -219,7 +232,13 @@ impl Reader<'_> {
             }
         }
         let time_ns = self.time("time");
-        Ok(Act::Points(Points { of, choose, ceilings, time_ns, before: self.before()? }))
+        let before = match &self.before[of].act {
+            Act::Cells(Cells { grid, .. }) | Act::Rounds(Rounds { grid, .. }) => {
+                self.before(grid)?
+            }
+            _ => None,
+        };
+        Ok(Act::Points(Points { of, choose, ceilings, time_ns, before }))
     }
 }
 

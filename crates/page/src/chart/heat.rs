@@ -1,8 +1,8 @@
-//! Draws heat maps of counts, coloured by rank.
+//! Draws heat maps of counts, coloured by the logarithm of the count.
 //!
-//! Linear shading would hide rare I/Os, which matter most in storage. The cells of a chart are therefore ranked by
-//! count, and each colour covers an equal share of the ranks; the colour key lists the counts. All cells of one colour
-//! form one SVG path.
+//! Linear shading would hide rare I/Os, which matter most in storage; shading by rank would show counts that hardly
+//! differ in opposite colours. So each colour covers an equal factor, and the colour key has the counts at the edges
+//! between colours. All cells of one colour form one SVG path.
 
 use std::fmt::Write as _;
 
@@ -16,6 +16,8 @@ use super::text::{Anchor, Label, SMALL, clean, label, width};
 
 /// Number of colours in the colour scale.
 pub(super) const LEVELS: usize = 8;
+/// Minimum factor that a colour covers, so that counts that hardly differ have one colour or two neighbouring ones.
+const FACTOR_MIN: f64 = std::f64::consts::SQRT_2;
 /// Minimum width of a column or row, in pixels; narrower ones are merged with their neighbours.
 const LEAST: f64 = 2.0;
 
@@ -100,32 +102,50 @@ fn every(edges: &[f64], step: usize) -> Vec<f64> {
     out
 }
 
-/// Mapping of counts to colours, by the rank of the count.
+/// Mapping of counts to colours: equal factors, from the highest count of the figure down to the lowest.
 #[derive(Debug)]
 pub(super) struct Levels {
-    /// Non-zero counts of all cells in the figure, ascending.
-    counts: Vec<u64>,
+    /// Lowest and highest count of all cells in the figure, except 0.
+    ends: Option<(u64, u64)>,
+    /// Logarithm of the factor that each colour covers.
+    step: f64,
 }
 
 impl Levels {
     /// Creates a common mapping for all panels of a figure.
     pub(super) fn new<'a>(fields: impl Iterator<Item = &'a Field>) -> Self {
-        let mut counts: Vec<u64> =
-            fields.flat_map(|f| f.counts.iter().flatten().copied()).filter(|&n| n > 0).collect();
-        counts.sort_unstable();
-        Self { counts }
+        let counts = fields.flat_map(|f| f.counts.iter().flatten().copied()).filter(|&n| n > 0);
+        let ends = counts.fold(None, |ends: Option<(u64, u64)>, n| {
+            Some(ends.map_or((n, n), |(least, most)| (least.min(n), most.max(n))))
+        });
+        let whole = ends.map_or(0.0, |(least, most)| (most as f64 / least as f64).ln());
+        Self { ends, step: (whole / LEVELS as f64).max(FACTOR_MIN.ln()) }
     }
 
     /// Index of the colour of a count; `None` for 0.
     fn level(&self, count: u64) -> Option<usize> {
-        let most = *self.counts.last().filter(|_| count > 0)?;
-        let rank = |n: u64| self.counts.partition_point(|&other| other < n);
-        // The lowest count has the first colour and the highest the last, whatever the counts between.
-        Some((rank(count) * (LEVELS - 1) * 2 + rank(most)) / (rank(most) * 2).max(1))
-            .map(|level| if rank(most) == 0 { LEVELS - 1 } else { level })
+        let (_, most) = self.ends.filter(|_| count > 0)?;
+        let below = ((most as f64 / count as f64).ln() / self.step).max(0.0);
+        Some(LEVELS - 1 - (below as usize).min(LEVELS - 1))
     }
 
-    /// Draws the colour key: each colour with its lowest count. `of` is the unit of the counts.
+    /// Colours that a count can have, each with its lowest count.
+    fn lowest(&self) -> Vec<(usize, u64)> {
+        let Some((least, most)) = self.ends else { return Vec::new() };
+        let from = |level: usize| {
+            let reaches = |n: u64| self.level(n) >= Some(level);
+            let (mut below, mut found) = (least - 1, most);
+            while found - below > 1 {
+                let middle = below + (found - below) / 2;
+                if reaches(middle) { found = middle } else { below = middle }
+            }
+            found
+        };
+        let all = (0..LEVELS).map(|level| (level, from(level)));
+        all.filter(|&(level, n)| self.level(n) == Some(level)).collect()
+    }
+
+    /// Draws the colour key: the colours, with a count at each edge between two. `of` is the unit of the counts.
     pub(super) fn write_key(&self, out: &mut String, of: &str, top: f64, frame_width: f64) {
         const SWATCH: f64 = 46.0;
         out.push_str("<g class=\"key\">");
@@ -135,14 +155,16 @@ impl Levels {
             ..label(x, y, anchor, width_max)
         };
         let words = format!("{} per cell, by colour:", clean(of));
-        let rest = frame_width - 16.0 - width(&words, SMALL).min(frame_width / 2.0);
+        let rest = frame_width - 32.0 - width(&words, SMALL).min(frame_width / 2.0);
         let swatch = SWATCH.min(rest / LEVELS as f64);
-        let width_max = frame_width - 15.9 - swatch * LEVELS as f64;
+        let width_max = frame_width - 31.9 - swatch * LEVELS as f64;
         small(2.0, top + 11.0, Anchor::Start, width_max).write(out, &words);
         let mut x = 2.0 + width(&words, SMALL).min(width_max) + 8.0;
-        for level in 0..LEVELS {
-            let first = self.counts.iter().find(|&&n| self.level(n) == Some(level));
-            let Some(&first) = first else { continue };
+        let lowest = self.lowest();
+        let edge = |out: &mut String, x: f64, n: u64| {
+            small(x, top + 24.0, Anchor::Middle, 2.0 * swatch).write(out, &human::whole(n));
+        };
+        for (i, &(level, first)) in lowest.iter().enumerate() {
             let _ = write!(
                 out,
                 r#"<rect class="h{level}" x="{}" y="{}" width="{}" height="10"/>"#,
@@ -150,12 +172,14 @@ impl Levels {
                 px(top + 2.0),
                 px(swatch)
             );
-            let words = human::whole(first);
-            if swatch > 40.0 || level % 2 == 0 {
-                small(x + swatch / 2.0, top + 24.0, Anchor::Middle, 2.0 * swatch)
-                    .write(out, &words);
+            // The highest count stands at the right end, so narrow colours are labelled from there.
+            if swatch > 40.0 || (lowest.len() - i).is_multiple_of(2) {
+                edge(out, x, first);
             }
             x += swatch;
+        }
+        if let Some((_, most)) = self.ends {
+            edge(out, x, most);
         }
         out.push_str("</g>\n");
     }
@@ -165,21 +189,35 @@ impl Levels {
 mod tests {
     use super::*;
 
+    /// Counts that hardly differ have the same colour or neighbouring ones, and rare counts differ from frequent ones.
     #[test]
-    fn colors_follow_rank_and_the_most_has_the_last() {
+    fn colours_follow_the_logarithm_of_the_count() {
         let field =
             |counts: Vec<u64>| Field { x_edges: vec![], y_edges: vec![], counts: vec![counts] };
         let of = |counts: Vec<u64>| Levels::new([field(counts)].iter());
-        let many = of((0..=800).collect());
-        assert_eq!(many.level(0), None);
-        assert_eq!(many.level(1), Some(0));
-        assert_eq!(many.level(400), Some(3));
-        assert_eq!(many.level(800), Some(7));
-        assert_eq!(of(vec![5, 5]).level(5), Some(7));
-        // One outlier does not push the rest into one colour.
-        let skewed = of(vec![1, 2, 3, 1_000_000]);
-        let levels: Vec<_> = [1, 2, 3, 1_000_000].map(|n| skewed.level(n).unwrap()).into();
-        assert_eq!(levels, [0, 2, 5, 7]);
+        let levels = |counts: &[u64]| {
+            let of = of(counts.to_vec());
+            counts.iter().map(|&n| of.level(n).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(vec![0, 5]).level(0), None);
+        assert_eq!(levels(&[5, 5]), [7, 7]);
+        assert_eq!(levels(&[770, 776, 777]), [7, 7, 7]);
+        assert_eq!(levels(&[1, 10, 776, 777]), [0, 2, 7, 7]);
+        assert_eq!(levels(&[1, 3, 1_000_000]), [0, 0, 7]);
+        for most in [2, 100, 777, 1_000_000, u64::MAX] {
+            let levels = of(vec![1, most]);
+            let lowest = levels.lowest();
+            assert!(lowest[0].1 == 1 && lowest.is_sorted() && lowest.last().unwrap().0 == 7);
+            for &(level, n) in &lowest[1..] {
+                assert_eq!(levels.level(n), Some(level), "{most}");
+                assert!(levels.level(n - 1) < Some(level), "{most}: {n} is not the lowest");
+            }
+        }
+        assert_eq!(of(vec![776, 777]).lowest(), [(7, 776)]);
+    }
+
+    #[test]
+    fn edges_are_kept_evenly() {
         assert_eq!(every(&[0.0, 1.0, 2.0, 3.0, 4.0], 2), [0.0, 2.0, 4.0]);
         assert_eq!(every(&[0.0, 1.0, 2.0, 3.0], 2), [0.0, 2.0, 3.0]);
         assert_eq!(every(&[0.0, 1.0], 1), [0.0, 1.0]);

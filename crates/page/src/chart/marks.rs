@@ -105,9 +105,12 @@ fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
         let places: Vec<Position> = run.iter().map(|s| s.at).collect();
         let places = if place.is_thinned { envelope(&places) } else { places };
         if let [alone] = places[..] {
-            // A point between gaps has no line, so draw it as a dot.
+            // A point between gaps has no line. It is a stroke like the line's, because a dot is another mark.
             if is_inside(place, alone) && !has_dots {
-                dots.dot(alone.x, alone.y);
+                let half = (nearest_gap(series, place, run[0].point) / 2.0).clamp(1.5, 4.0);
+                let right = place.panel.x + place.panel.width;
+                path.move_to((alone.x - half).max(place.panel.x), alone.y);
+                path.line_to((alone.x + half).min(right), alone.y);
             }
         } else {
             path.move_to(places[0].x, places[0].y);
@@ -133,6 +136,14 @@ fn line(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> V
     whiskers(out, series, place);
     dots.write(out, "p");
     spots
+}
+
+/// Horizontal distance from a point to the nearer of its neighbours, in pixels; infinite without neighbours.
+fn nearest_gap(series: &Series, place: Place, point: usize) -> f64 {
+    let x = |i: usize| series.points.get(i).and_then(|p| place.layout.x.place(p.x));
+    let gap = |i: usize| Some((x(i)? - x(point)?).abs()).filter(|gap| *gap > 0.0);
+    let gaps = [point.checked_sub(1).and_then(gap), gap(point + 1)];
+    gaps.into_iter().flatten().fold(f64::INFINITY, f64::min)
 }
 
 fn dots(out: &mut String, series: &Series, place: Place, taken: &mut Taken) -> Vec<Spot> {

@@ -20,7 +20,7 @@ mod names;
 mod path;
 mod plot;
 mod scale;
-mod scales;
+pub(crate) mod scales;
 mod steps;
 mod style;
 mod text;

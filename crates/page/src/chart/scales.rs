@@ -199,17 +199,21 @@ fn cells(matrix: &Matrix) -> Value {
     matrix.values.iter().map(row).collect()
 }
 
-/// Rounds a value to six significant digits; null if it has no position on the axis. A quantile is rounded in
-/// its distance from 1, so that its nines survive.
 fn number(kind: Kind, value: f64) -> Value {
-    if kind.transform(value).is_none() {
-        return Value::Null;
-    }
-    if kind == Kind::Nines {
-        exact(1.0 - six_digits(1.0 - value))
-    } else {
-        exact(six_digits(value))
-    }
+    rounded_to_digits(kind, value).map_or(Value::Null, exact)
+}
+
+/// Rounds a value on an axis as for the script; `None` if it has no position.
+pub(crate) fn rounded(axis: &Axis, value: f64) -> Option<f64> {
+    rounded_to_digits(Kind::of(&axis.scale), value)
+}
+
+/// Rounds a value to six significant digits; `None` if it has no position on the axis. A quantile is rounded in
+/// its distance from 1, so that its nines survive.
+fn rounded_to_digits(kind: Kind, value: f64) -> Option<f64> {
+    kind.transform(value)?;
+    let is_nines = kind == Kind::Nines;
+    Some(if is_nines { 1.0 - six_digits(1.0 - value) } else { six_digits(value) })
 }
 
 fn six_digits(value: f64) -> f64 {

@@ -73,13 +73,23 @@ class Chart {
       panel.series.forEach((series, s) => {
         series.node = nodes[s];
         series.all = series.points.map(([x, y]) => [transform(x ?? NaN), rise(y ?? NaN)]);
-        const kept = series.kept = series.all.map((_, i) => i).filter((i) => series.all[i].every(Number.isFinite));
-        series.points = kept.map((i) => series.points[i]);
-        series.ts = kept.map((i) => series.all[i][0]);
-        series.us = kept.map((i) => series.all[i][1]);
+        series.kept = series.all.map((_, i) => i).filter((i) => series.all[i].every(Number.isFinite));
+        series.ends = this.ends(series, panel, transform);
+        series.points = series.kept.map((i) => series.points[i]);
+        series.ts = series.kept.map((i, k) => series.ends ? (series.ends[k][0] + series.ends[k][1]) / 2 : series.all[i][0]);
+        series.us = series.kept.map((i) => series.all[i][1]);
       });
     });
     return data;
+  }
+  // The stretch of the axis that each value of a step line or a field of counts holds for; null for points. The
+  // last point of a step line only ends it.
+  ends(series, { heat }, transform) {
+    if (series.mark === "heat") return series.kept.map((c) => [transform(heat.x_edges[c]), transform(heat.x_edges[c + 1])]);
+    if (series.mark !== "step" || series.all.length < 2) return null;
+    const end = (i) => series.all[i + 1]?.[0];
+    series.kept = series.kept.filter((i) => series.all[i][0] < end(i));
+    return series.kept.map((i) => [series.all[i][0], end(i)]);
   }
 
   field(panel, transform, rise) {
@@ -133,20 +143,32 @@ class Chart {
     return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
   }
 
-  nearest(series, t) {
+  // The stretch of the axis around a position that values hold for; undefined where there are only points.
+  held(t) {
+    for (const { series } of this.list()) {
+      const found = series.ends?.find(([from, to]) => from <= t && t < to);
+      if (found) return found;
+    }
+  }
+  nearest({ ts, ends }, t) {
+    const inside = ends?.findIndex(([from, to]) => from <= t && t < to) ?? -1;
+    if (inside >= 0) return inside;
     let best = 0;
-    for (let i = 1; i < series.ts.length; i++) {
-      if (Math.abs(series.ts[i] - t) < Math.abs(series.ts[best] - t)) best = i;
+    for (let i = 1; i < ts.length; i++) {
+      if (Math.abs(ts[i] - t) < Math.abs(ts[best] - t)) best = i;
     }
     return best;
   }
   // The point nearest to a position: by both axes, the horizontal one counting more, as the cursor is upright.
+  // Where values hold for intervals, it is one of the interval under the position.
   nearestTo([x, y]) {
     let best = null, least = Infinity;
+    const held = this.held(this.unplaceX(this.data.panels[0], x));
     for (const { panel, p, series, s } of this.list()) {
       const { y: top, height } = panel.box;
       const away = Math.max(top - y, y - top - height, 0) * 1e3;
       for (let i = 0; i < series.ts.length; i++) {
+        if (held && (series.ts[i] < held[0] || series.ts[i] > held[1])) continue;
         const dx = this.placeX(panel, series.ts[i]) - x, dy = this.placeY(panel, series.us[i]) - y;
         const distance = Math.hypot(2 * dx, dy) + away;
         if (distance < least) [best, least] = [[p, s, i], distance];
@@ -166,6 +188,7 @@ class Chart {
       if (x < left - 0.5 || x > left + width + 0.5) return;
       draw("line", { x1: x, x2: x, y1: top, y2: top + height }, this.cursor);
     }
+    const { x: axis } = this.data, span = (ts) => ts.map((t) => words(axis, SCALES[axis.kind][1](t))).join(" to ");
     const rows = list.map(({ panel, p, series, s }) => {
       const here = isHere && this.at.panel === p && this.at.series === s;
       const i = here ? this.at.index : this.nearest(series, t);
@@ -179,18 +202,18 @@ class Chart {
         draw("circle", { cx: x, cy: y, r: here ? 5 : 3.5 }, this.cursor).style.stroke = color;
       }
       const [vx, , label] = series.points[i], value = panel.words(series, i);
-      const note = [away && words(this.data.x, vx), label].filter(Boolean).join(", ");
+      const at = series.ends ? span(series.ends[i]) : words(this.data.x, vx);
+      const note = [away && at, label].filter(Boolean).join(", ");
       const row = make("div", { class: here ? "row here" : "row" }, swatch(color, series.mark),
         make("span", {}, make("bdi", {}, series.name), note && make("small", {}, ` ${note}`)), make("span", {}, value));
       if (here) {
         const where = `point ${i + 1} of ${series.ts.length}`;
-        this.spoken = `${series.name}: ${value} at ${words(this.data.x, vx)}${label ? `, ${label}` : ""}; ${where}`;
+        this.spoken = `${series.name}: ${value} at ${at}${label ? `, ${label}` : ""}; ${where}`;
         this.anchor = [x, y];
       }
       return row;
     });
-    const { x } = this.data;
-    this.tip = make("div", { class: isHere ? "tip" : "tip linked" }, make("div", { class: "at" }, words(x, SCALES[x.kind][1](t))), ...rows.slice(0, 16));
+    this.tip = make("div", { class: isHere ? "tip" : "tip linked" }, make("div", { class: "at" }, span(this.held(t) ?? [t])), ...rows.slice(0, 16));
     const { top, bottom } = this.frame.getBoundingClientRect();
     if (!isHere && (top < 0 || bottom > innerHeight)) this.tip.classList.add("sr");
     document.body.append(this.tip);
@@ -416,12 +439,21 @@ class Chart {
     }
     button("Copy CSV", "The data", () => copy(csvOf(figure)));
     button("Save CSV", "The data", () => save(`${id}.csv`, "text/csv", csvOf(figure)));
+    if (this.counts().length) button("Save counts", "The counts of the heat map, as CSV", () => save(`${id}-counts.csv`, "text/csv", this.csvOfCounts()));
     button("Copy SVG", "The picture", () => copy(this.picture()));
     button("Save SVG", "The picture", () => save(`${id}.svg`, "image/svg+xml", this.picture()));
     if (figure.classList.contains("dense")) this.canvas = new Dense(this);
     if (this.group.view) this.zoomed();
     if (this.group.hidden.size) this.filtered();
     figure.querySelector(".data").before(tools);
+  }
+  // Panels with counts that are not in the table of the figure's data.
+  counts() { return this.data.panels.filter(({ heat }) => heat?.head); }
+  csvOfCounts() {
+    const panels = this.counts(), isOne = panels.length === 1;
+    const lines = panels.flatMap(({ heat: { panel, counts, x_edges: xs, y_edges: ys } }) => counts.flatMap((column, c) =>
+      column.flatMap((count, r) => count === 0 ? [] : csvLine([...(isOne ? [] : [safeCell(panel)]), ...[xs[c], xs[c + 1], ys[r], ys[r + 1], count].map((number) => String(number ?? ""))]))));
+    return csvLine(panels[0].heat.head) + lines.join("");
   }
   // Buttons over the entries of the picture's legend, which add nothing visible.
   legend() {

@@ -22,10 +22,12 @@ use std::fmt::Write;
 
 use askama::Template;
 use askama::filters::{Html, escape};
+use serde_json::{Value, json};
 
 use crate::chart::{self, Look};
 use crate::document::Verdict;
 use crate::figure::{Scale, Shape};
+use crate::figure_table::heads_of_counts;
 use crate::{Block, Cell, Column, Document, Figure, Table, Tone, csv, name, tone};
 
 /// Number of points above which figures are drawn by uPlot, because a larger SVG is slow to zoom.
@@ -155,6 +157,11 @@ pub fn style() -> String {
     slim(STYLE)
 }
 
+/// Returns the script that writes numbers as pages do (`WORDS`, `tickLabel`). Other crates use it for their own pages.
+pub fn numbers_script() -> String {
+    slim(SCALES_SCRIPT)
+}
+
 /// Content security policy of a page. It allows only the given styles and scripts, and no network requests.
 fn policy(styles: &[&str], scripts: &[String]) -> String {
     let hash = |text: &str| format!(" 'sha256-{}'", BASE64.encode(Sha256::digest(text)));
@@ -235,10 +242,26 @@ fn figure(figure: &Figure, stamp: &str, look: Look) -> String {
         link: link(figure),
         dense,
         svg: chart::svg(figure, look),
-        scales: inert(&chart::scales_in(figure, look).to_string()),
+        scales: inert(&scales(figure, look).to_string()),
         table: table(&shown),
         csv,
     })
+}
+
+/// Description of a figure for the scripts, with the heads of the table of counts, if there is one.
+fn scales(figure: &Figure, look: Look) -> Value {
+    let mut out = chart::scales_in(figure, look);
+    if let Shape::Plot(plot) = &figure.shape
+        && let Some(heads) = heads_of_counts(plot)
+        && let Some(panels) = out["panels"].as_array_mut()
+    {
+        for (panel, out) in plot.panels.iter().zip(panels).filter(|(panel, _)| panel.heat.is_some())
+        {
+            out["heat"]["head"] = json!(heads);
+            out["heat"]["panel"] = json!(panel.y.label);
+        }
+    }
+    out
 }
 
 /// Key that links figures with a common cursor and zoom: quantity and scale of the horizontal axis. A matrix

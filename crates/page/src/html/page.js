@@ -27,6 +27,11 @@ const safeCell = (given) => {
   const text = given.replace(hidden, "\ufffd");
   return /^[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? `'${text}` : text;
 };
+// An unknown number is an empty field.
+const csvCell = (cell) => {
+  const text = cellText(cell);
+  return cell.dataset.v ?? (text === "–" && cell.classList.contains("n") ? "" : safeCell(text));
+};
 const csvLine = (cells) => cells.map((text) => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text).join(",") + "\n";
 const csvOf = (holder) => {
   const whole = holder.querySelector("script.csv");
@@ -37,7 +42,7 @@ const csvOf = (holder) => {
   let group = "";
   for (const row of table.tBodies[0].rows) {
     if (row.className === "group") group = safeCell(cellText(row.cells[0]));
-    else out += csvLine([...(grouped ? [group] : []), ...[...row.cells].map((cell) => cell.dataset.v ?? safeCell(cellText(cell)))]);
+    else out += csvLine([...(grouped ? [group] : []), ...[...row.cells].map(csvCell)]);
   }
   return out;
 };
@@ -93,6 +98,7 @@ const sort = (table, column, head) => {
 const dressTable = (table) => {
   if (table.tBodies[0].rows.length < 2) return;
   all("thead th", table).forEach((head, column) => {
+    if (!head.textContent.trim()) return;
     const button = make("button", { type: "button", title: "Sort", onclick: () => sort(table, column, head) });
     button.append(...head.childNodes);
     head.append(button);

@@ -127,6 +127,26 @@ pub fn bars(id: &str) -> Figure {
     figure(id, "Before and after", Shape::Plot(plot))
 }
 
+/// Rates, latencies and counts of ten intervals of 0.2 s. The n-th has a rate of n + 1 thousand and a p99 of n + 1 ms.
+pub fn intervals(id: &str) -> Figure {
+    let edge = |i: u32| f64::from(i) * 0.2;
+    let rate = (0..=10).map(|i| (edge(i), 1e3 * f64::from(i.min(9) + 1)));
+    let rate = Series { mark: Mark::Step, ..series("read", 0, rate) };
+    let p99 = (0..10).map(|i| (f64::midpoint(edge(i), edge(i + 1)), 1e6 * f64::from(i + 1)));
+    let mut latency =
+        Panel::new(Axis::log("latency", Quantity::LatencyNs), vec![series("p99", 3, p99)]);
+    latency.heat = Some(HeatMap {
+        x_edges: (0..=10).map(edge).collect(),
+        y_edges: (0..=8).map(|i| 1e5 * 2_f64.powf(f64::from(i) + 0.1)).collect(),
+        counts: (0..10_u64)
+            .map(|c| (0..8).map(|r| if r > c { 0 } else { 100 * c + r }).collect())
+            .collect(),
+        of: "I/Os".into(),
+    });
+    let panels = vec![Panel::new(Axis::from_zero("IOPS", Quantity::Iops), vec![rate]), latency];
+    figure(id, "Intervals", Shape::Plot(Plot { x: seconds(), panels, spans: Vec::new() }))
+}
+
 /// Counts by time and latency, with the median over them.
 pub fn heat(id: &str) -> Figure {
     let y_edges: Vec<f64> = (0..=24).map(|i| 2e4 * 1.25_f64.powi(i)).collect();

@@ -249,9 +249,12 @@ fn is_synchronous(spec: &Value) -> Option<bool> {
     Some(parse_percent(share) == Ok(1.0))
 }
 
-/// Settings of the cell's workload that the options of its fio job lack.
+/// Settings of the cell's workload that the options of its fio job lack, beginning with the trace that it replayed.
 pub(super) fn not_in_options(run: &Run, cell: &Cell) -> Vec<String> {
-    said(run, cell, |spec| Some(not_in_options::of(spec))).unwrap_or_default()
+    let trace = cell.evidence.trace.iter().map(|trace| format!("trace = {trace}"));
+    trace
+        .chain(said(run, cell, |spec| Some(not_in_options::of(spec))).unwrap_or_default())
+        .collect()
 }
 
 /// Offered rate per thread, for fio's rate option: one number for a single kind of operation, otherwise one

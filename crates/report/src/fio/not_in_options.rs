@@ -10,7 +10,9 @@ const EXPRESSED: &[&str] = &[
     "block",
     "depth",
     "threads",
-    "mix",
+    // As `rw` and `rwmixread`.
+    "mix.read",
+    "mix.write",
     "limits.time",
     "limits.ramp",
     "limits.steady",
@@ -43,6 +45,9 @@ const USUAL: &[(&str, &str)] = &[
 pub(super) fn of(spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(spec, &mut String::new(), &mut found);
+    // `rw` names trims only if they are alone.
+    let is_alone = spec["mix"].as_object().is_some_and(|mix| mix.len() == 1);
+    found.retain(|of| !(is_alone && of.starts_with("mix.trim =")));
     found
 }
 

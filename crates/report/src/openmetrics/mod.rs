@@ -135,8 +135,10 @@ fn exposition<'a>(
     let help = "Operations that succeeded.";
     let operations = of_kinds(&|_, _, stats| Some(stats.ops() as f64));
     out.counter("iodyno_run_operations", help, &operations);
-    let help = "Bytes moved by operations that succeeded.";
-    let bytes = of_kinds(&|_, _, stats| Some(stats.bytes as f64));
+    // The bytes of trims and zeroes do not move.
+    let moves = |kind| matches!(kind, OpKind::Read | OpKind::Write);
+    let help = "Bytes read and written by operations that succeeded.";
+    let bytes = of_kinds(&|_, kind, stats| moves(kind).then_some(stats.bytes as f64));
     out.counter("iodyno_run_bytes", help, &bytes);
     let help = "Operations that failed.";
     let errors = of_kinds(&|_, _, stats| Some(stats.errors.total() as f64));
@@ -144,7 +146,9 @@ fn exposition<'a>(
     let help = "Rate in the latest interval; for a finished cell, the mean over its window.";
     let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.0));
     out.gauge("iodyno_run_operations_per_second", help, &rates);
-    let rates = of_kinds(&|cell, kind, _| cell.rates[kind.index()].map(|rate| rate.1));
+    let rates = of_kinds(&|cell, kind, _| {
+        cell.rates[kind.index()].filter(|_| moves(kind)).map(|rate| rate.1)
+    });
     out.gauge("iodyno_run_bytes_per_second", help, &rates);
     let help = "Latency: response time in open loop, service time in closed loop.";
     let latency =

@@ -205,7 +205,7 @@ pub(super) fn all(run: &Run) -> Section {
         let mut head = vec![
             Field::words(labels::name(run, &cell.key)),
             Field::words(cell.key.target.clone()),
-            Field::words(labels::conditions(&cell.key)),
+            Field::words(labels::conditions(cell)),
         ];
         let level = cell.level();
         let verdict = Field::words(level.map_or("–", Level::name))

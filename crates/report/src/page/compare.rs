@@ -7,6 +7,7 @@ use crate::compare::{
     Compared, Covers, Finding, OF_TERMINAL, Row as Shifted, figure_table, verdict,
 };
 use crate::kinds::plural;
+use crate::point_figures;
 use iodyno_measure::{CellKey, Histogram, Level, Quantity as Of};
 use iodyno_method::findings::{Row as PointRow, Showed};
 use iodyno_notebook::Run;
@@ -99,7 +100,10 @@ pub(super) fn loads(runs: &[&Run]) -> Vec<Figure> {
             let mut line = |name: &str, mark, of: &dyn Fn(&PointRow) -> Option<f64>| {
                 let points = table.rows.iter().filter_map(|row| {
                     Some(Point {
-                        label: if mark == Mark::Line { row.oio.to_string() } else { String::new() },
+                        label: match mark {
+                            Mark::Line => point_figures::oio(row),
+                            _ => String::new(),
+                        },
                         ..Point::at(row.iops?, of(row)?)
                     })
                 });

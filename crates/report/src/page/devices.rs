@@ -96,6 +96,7 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
             "A small difference may be chance: `iodyno compare` judges it from several runs of each device."
                 .to_owned(),
         ];
+        notes.extend(without_point(all, &devices, &workloads, of));
         notes.extend(
             (devices.len() > DEVICES_MAX)
                 .then(|| format!("The first {DEVICES_MAX} of {} devices.", devices.len())),
@@ -147,9 +148,30 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
 fn of_workload<'a>(
     all: &'a [OfDevice<'a>],
     workload: &'a str,
-) -> impl Iterator<Item = (&'a String, &'a Row)> {
+) -> impl Iterator<Item = (&'a String, &'a Row)> + Clone {
     let rows = all.iter().flat_map(|(device, rows)| rows.iter().map(move |row| (device, row)));
     rows.filter(move |(_, row)| row.at[0] == workload)
+}
+
+/// Names the drawn devices that measured a workload of the figure and have no value for it; `None` if all have one.
+fn without_point(
+    all: &[OfDevice<'_>],
+    devices: &[&String],
+    workloads: &[String],
+    of: &dyn Fn(&Row) -> Option<f64>,
+) -> Option<String> {
+    let lacks = |device: &String| {
+        let missing = workloads.iter().filter(|workload| {
+            let mut rows = of_workload(all, workload).filter(|(name, _)| *name == device);
+            rows.clone().next().is_some() && rows.all(|(_, row)| of(row).is_none())
+        });
+        let missing: Vec<&str> = missing.map(String::as_str).collect();
+        (!missing.is_empty()).then(|| format!("{device} ({})", missing.join(", ")))
+    };
+    let lacking: Vec<String> =
+        devices.iter().take(DEVICES_MAX).filter_map(|device| lacks(device)).collect();
+    (!lacking.is_empty())
+        .then(|| format!("Without a point, as the samples are too few: {}.", lacking.join("; ")))
 }
 
 /// Names the best and the worst device for each workload.
@@ -166,4 +188,32 @@ fn summary(
             .then(|| format!("{workload} {} to {}", quantity.words(low), quantity.words(high)))
     });
     each.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device in the legend without a point is named, with the workloads that it lacks.
+    #[test]
+    fn devices_without_a_point_are_named() {
+        let row = |workload: &str, p99_ns: Option<u64>| Row {
+            at: vec![workload.to_owned()],
+            bytes_per_s: Some(1e8),
+            nines_ns: vec![None, p99_ns],
+            ..Row::default()
+        };
+        let fast = [row("reads", Some(100_000)), row("mix", Some(200_000))];
+        let slow = [row("reads", None), row("mix", Some(9_000_000))];
+        let all: Vec<OfDevice> =
+            vec![("fast".to_owned(), fast.as_slice()), ("slow".to_owned(), slow.as_slice())];
+        let blocks = section("", &all).unwrap().blocks;
+        let notes = blocks.iter().filter_map(|block| match block {
+            Block::Figure(figure) => {
+                Some(figure.notes.iter().any(|it| it.contains("slow (reads)")))
+            }
+            _ => None,
+        });
+        assert_eq!(notes.collect::<Vec<_>>(), [false, true]);
+    }
 }

@@ -80,6 +80,14 @@ pub(super) fn spectrum(id: &str, conditions: String, mut curves: Vec<Curve<'_>>)
         let mut rest: Vec<Point> = solid.last().cloned().into_iter().collect();
         let joined = rest.len();
         rest.extend(all.iter().filter(|q| !supported(q)).map(|&q| Point::at(q, at(q))));
+        // The highest quantile is that of the last sample but one, or lower: the curve ends at the maximum.
+        let last = all.last().map_or(f64::NAN, |&q| at(q));
+        rest.extend(
+            h.max_ns()
+                .map(|ns| ns as f64)
+                .filter(|&max| max > last)
+                .map(|max| Point::at(1.0 - 0.5 / h.count() as f64, max)),
+        );
         let line = |mark, points| Series { name: curve.name.clone(), mark, color, points };
         if !solid.is_empty() {
             series.push(line(Mark::Line, solid));
@@ -173,8 +181,10 @@ pub(super) fn histogram(
     curves.truncate(CURVES_MAX);
     let mut series = Vec::new();
     let mut modes = Vec::new();
+    let mut highest = 1;
     for (color, curve) in curves.iter().enumerate() {
         let bars = bars(&curve.histogram);
+        highest = bars.iter().map(|bar| bar.1).fold(highest, u64::max);
         let found = peaks(&bars);
         modes.push((curve.name.clone(), found.clone()));
         // From empty bar to empty bar, so that both ends are visible.
@@ -212,14 +222,21 @@ pub(super) fn histogram(
         conditions,
         shape: Shape::Plot(Plot {
             x: Axis::log("latency", Quantity::LatencyNs),
-            panels: vec![Panel::new(
-                Axis::log("I/Os per bar (8 bars per doubling)", Quantity::Count),
-                series,
-            )],
+            panels: vec![Panel::new(count_axis(highest), series)],
             spans: Vec::new(),
         }),
         notes: (left_out > 0).then(|| left_out_note(left_out)).into_iter().collect(),
     })
+}
+
+/// Axis for the counts of bars. It begins below 1, so that a bar of one I/O differs from an empty one.
+fn count_axis(highest: u64) -> Axis {
+    let unit = 10_f64.powf((highest as f64).log10().floor());
+    let top = [1.0, 2.0, 5.0].map(|k| k * unit).into_iter().find(|top| *top >= highest as f64);
+    Axis {
+        range: Some((0.5, top.unwrap_or(10.0 * unit).max(2.0))),
+        ..Axis::log("I/Os per bar (8 bars per doubling)", Quantity::Count)
+    }
 }
 
 fn left_out_note(n: usize) -> String {
@@ -282,6 +299,7 @@ pub(super) fn of_cells<'a>(run: &Run, cells: impl Iterator<Item = &'a Cell>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cmp::Ordering;
 
     #[test]
     fn bars_hold_every_sample_and_modes_are_found() {
@@ -326,10 +344,31 @@ mod tests {
             let beyond = |p: &Point| (1.0 - p.x) * count as f64;
             assert!(dashed[joint..].iter().all(|p| beyond(p) < 10.0 - 1e-6), "{count}: {dashed:?}");
             let drawn = solid.iter().chain(&dashed[joint.min(dashed.len())..]);
-            assert_eq!(drawn.clone().count(), quantiles(count).len(), "{count}");
-            assert!(drawn.clone().all(|p| beyond(p) > 1.0 - 1e-6 && p.y <= slowest), "{count}");
+            let of_last = usize::from(dashed.last().is_some_and(|p| beyond(p) < 0.6));
+            assert_eq!(drawn.clone().count(), quantiles(count).len() + of_last, "{count}");
+            assert!(drawn.clone().all(|p| beyond(p) > 0.5 - 1e-6 && p.y <= slowest), "{count}");
+            assert_eq!(
+                drawn.clone().last().unwrap().y.total_cmp(&slowest),
+                Ordering::Equal,
+                "{count}"
+            );
             assert_eq!(figure.summary.contains("half of the I/Os"), count >= 20, "{count}");
             assert!(!figure.summary.contains("took 0 "), "{}", figure.summary);
+        }
+    }
+
+    /// One I/O in a bar is visible: its bar ends above the foot of the axis, where empty bars lie.
+    #[test]
+    fn a_bar_of_one_differs_from_an_empty_one() {
+        for count in [1_u64, 2, 3, 10, 11, 5000, 1_000_000] {
+            let mut histogram = Histogram::new();
+            histogram.record_n(100_000, count);
+            histogram.record(90_000_000);
+            let curve = Curve { name: "reads".to_owned(), histogram, parts: Vec::new() };
+            let figure = super::histogram("h", String::new(), vec![curve]).unwrap();
+            let Shape::Plot(plot) = &figure.shape else { panic!("no plot") };
+            let (low, high) = plot.panels[0].y.range.unwrap();
+            assert!(low < 1.0 && high >= count as f64 && high <= 10.0 * count as f64, "{count}");
         }
     }
 

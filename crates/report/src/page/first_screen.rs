@@ -2,6 +2,7 @@
 //! relevant plot.
 
 use super::labels;
+use crate::interval_words::of_rate;
 use crate::method_headlines::{HEADLINES_MAX, of_method};
 use crate::repeats;
 use crate::run_verdict::RunVerdict;
@@ -117,12 +118,8 @@ fn of_cells(run: &Run) -> Vec<Headline> {
             headline.beside = beside(&run.cells.iter().filter(every).collect::<Vec<_>>());
             headline.value = rate(cell, of.value);
             if let Some(interval) = of.mean.and_then(|m| m.interval) {
-                headline.interval = format!(
-                    "{} to {} (95 %, over {} repeats)",
-                    rate(cell, interval.low),
-                    rate(cell, interval.high),
-                    of.count
-                );
+                let range = of_rate(interval.low, interval.high, |x| rate(cell, x));
+                headline.interval = format!("{range} (95 %, over {} repeats)", of.count);
             }
         }
         let several = run.head.targets.len() > 1 && !cell.key.is_of_all_targets();
@@ -152,8 +149,8 @@ fn of_messages(cell: &Cell, log: &MessageLog) -> (String, String, String) {
     let interval = batch::mean(&rates, LEVEL).map_or_else(
         |_| format!("no confidence interval: {} complete intervals, 20 needed", rates.len()),
         |mean| {
-            let (low, high) = (per_s(mean.interval.low), per_s(mean.interval.high));
-            format!("{low} to {high} (95 %, within this run)")
+            let range = of_rate(mean.interval.low, mean.interval.high, per_s);
+            format!("{range} (95 %, within this run)")
         },
     );
     let time = |q| log.persist.supported_quantile_ns(q).map(|ns| human::time_ns(ns as f64));
@@ -187,7 +184,7 @@ fn headline(cell: &Cell) -> Headline {
 /// Conditions, percentiles and number of I/Os of one cell, or of all its repeats.
 fn beside(cells: &[&Cell]) -> Vec<String> {
     let mut beside: Vec<String> =
-        cells.first().map(|c| labels::conditions(&c.key)).into_iter().collect();
+        cells.first().map(|c| labels::conditions(c)).into_iter().collect();
     let (mut kinds, mut n) = (BTreeMap::<_, Histogram>::new(), 0);
     let seconds: f64 = cells.iter().map(|cell| cell.seconds()).sum();
     let io_kinds =
@@ -228,14 +225,14 @@ fn within(cell: &Cell, about_bandwidth: bool) -> String {
         let intervals = if whole == 1 { "interval" } else { "intervals" };
         return format!("no confidence interval: {whole} complete {intervals}, {needed} needed");
     };
-    let (low, high) = (rate(cell, mean.interval.low), rate(cell, mean.interval.high));
+    let range = of_rate(mean.interval.low, mean.interval.high, |x| rate(cell, x));
     // Slow variation widens the interval by an amount that a short series can't determine.
     let (at_least, why) = if mean.independent {
         ("", "")
     } else {
         ("at least as wide as ", "; the rate varies slowly")
     };
-    format!("{at_least}{low} to {high} (95 %, within this run{why})")
+    format!("{at_least}{range} (95 %, within this run{why})")
 }
 
 /// Lists the outcomes of thresholds, then the verdicts, the most severe first. A verdict on several cells is

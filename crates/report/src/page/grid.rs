@@ -367,7 +367,7 @@ pub(super) fn table_of(names: &[String], rows: &[(Vec<String>, &Row)], apart: &[
     let most = rows.iter().filter_map(|(_, r)| r.iops).fold(0.0, f64::max);
     let rows = rows.iter().map(|(at, row)| {
         let mut cells: Vec<Field> = at.iter().map(Field::words).collect();
-        cells.push(Field::number(row.oio.to_string(), f64::from(row.oio)));
+        cells.push(Field::number(point_figures::oio(row), row.oio));
         cells.push(Field::number(row.n.to_string(), row.n as f64));
         let mut figures = point_figures::cells(row);
         figures[0].heat = row.iops.filter(|_| most > 0.0).map(|x| x / most);

@@ -2,7 +2,7 @@
 //! line, and ids for links.
 
 use crate::compare::SideFacts;
-use crate::terminal::conditions as of_key;
+use crate::terminal::conditions_of_cell as of_cell;
 pub(super) use crate::verdict_groups::tone;
 use iodyno_measure::{Cell, CellKey, Interval, Level};
 use iodyno_notebook::Run;
@@ -99,8 +99,8 @@ pub(super) fn name(run: &Run, key: &CellKey) -> String {
 }
 
 /// Threads, depth and block size: `T1Q32 4 KiB`.
-pub(super) fn conditions(key: &CellKey) -> String {
-    let (oio, block) = of_key(key);
+pub(super) fn conditions(cell: &Cell) -> String {
+    let (oio, block) = of_cell(cell);
     format!("{oio} {block}")
 }
 
@@ -113,7 +113,7 @@ pub(super) fn line_of_cell(run: &Run, cell: &Cell) -> String {
         run_words(run),
         cell.key.target.clone(),
         cell.key.engine.clone(),
-        conditions(&cell.key),
+        conditions(cell),
         format!("{} {counted} in {}", human::whole(ops), human::duration_ns(cell.window_ns)),
         judged([cell].into_iter(), None),
     ];

@@ -6,7 +6,7 @@ use super::labels;
 use iodyno_measure::{Cell, Spent, SpentOf};
 use iodyno_notebook::Run;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape};
-use iodyno_units::human;
+use iodyno_units::{OpKind, human};
 
 /// Maximum number of cells in a figure.
 const CELLS_MAX: usize = 16;
@@ -22,10 +22,19 @@ const SUBMISSION: &str = "submission";
 /// Name of the phase in which workers spend their own processor time in user mode.
 const USER: &str = "iodyno: prepare, submit and reap";
 
-/// A bar of the latency breakdown: its name, and the duration of each phase in ns.
+/// Minimum difference between a mean latency and the sum of its phases that is mentioned, as a fraction.
+const DIFFERENCE_MIN: f64 = 0.02;
+
+/// A bar of the latency breakdown.
+#[derive(Default)]
 struct Bar {
     name: String,
+    /// Name and mean duration of each phase, ns.
     phases: Vec<(String, f64)>,
+    /// Whether the phases are those of one flash page, of several that an I/O reads in parallel.
+    is_per_page: bool,
+    /// Mean latency of the I/Os, ns; None if the phases add up to it by definition.
+    latency_ns: Option<f64>,
 }
 
 impl Bar {
@@ -39,22 +48,50 @@ impl Bar {
         mine.map(|phase| phase.1).sum::<f64>() / self.total_ns()
     }
 
-    /// Describes the longest phase: `NAME: 80 µs of 95 µs are PHASE`.
+    /// The bar's total time and what it is of: `143 µs per page`.
+    fn total(&self) -> String {
+        let of = if self.is_per_page { " per page" } else { "" };
+        format!("{}{of}", human::time_ns(self.total_ns()))
+    }
+
+    /// Describes the longest phase: `NAME: 80 µs of 95 µs are PHASE`. Mentions the mean latency if it differs.
     fn largest(&self) -> Option<String> {
         let part = self.phases.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let (largest, total) = (human::time_ns(part.1), human::time_ns(self.total_ns()));
-        Some(format!("{}: {largest} of {total} are {}", self.name, part.0))
+        let differs = |ns: &f64| (ns / self.total_ns() - 1.0).abs() > DIFFERENCE_MIN;
+        let latency = self.latency_ns.filter(differs);
+        let latency = latency.map_or(String::new(), |ns| {
+            format!(" (mean latency of an I/O: {})", human::time_ns(ns))
+        });
+        let (largest, total) = (human::time_ns(part.1), self.total());
+        Some(format!("{}: {largest} of {total} are {}{latency}", self.name, part.0))
     }
+}
+
+/// Selects at most [`CELLS_MAX`] groups, evenly spaced, with the first, the last and the one of the highest load.
+fn spread<'a, 'b>(groups: &'a [(String, Vec<&'b Cell>)]) -> Vec<&'a (String, Vec<&'b Cell>)> {
+    let all: Vec<_> =
+        groups.iter().filter(|(_, cells)| cells.iter().any(|c| c.total().ops() > 0)).collect();
+    if all.len() <= CELLS_MAX {
+        return all;
+    }
+    let last = CELLS_MAX - 1;
+    let mut places: Vec<usize> = (0..=last).map(|i| i * (all.len() - 1) / last).collect();
+    let load = |i: &usize| all[*i].1.iter().map(|c| c.oio_mean()).fold(0.0, f64::max);
+    let heaviest = (0..all.len()).rev().max_by(|a, b| load(a).total_cmp(&load(b)));
+    if let Some(heaviest) = heaviest.filter(|i| !places.contains(i)) {
+        // Not in place of the first or the last.
+        if let Some(nearest) = places[1..last].iter_mut().min_by_key(|i| i.abs_diff(heaviest)) {
+            *nearest = heaviest;
+        }
+    }
+    places.into_iter().map(|i| all[i]).collect()
 }
 
 /// Draws one bar per group of cells and kind of operation. Each group has the cells of one point, and its
 /// name.
 pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Option<Figure> {
-    let groups: Vec<&(String, Vec<&Cell>)> = groups
-        .iter()
-        .filter(|(_, cells)| cells.iter().any(|c| c.total().ops() > 0))
-        .take(CELLS_MAX)
-        .collect();
+    let all = groups.iter().filter(|(_, cells)| cells.iter().any(|c| c.total().ops() > 0)).count();
+    let groups = spread(groups);
     let cells: Vec<&Cell> = groups.iter().flat_map(|(_, cells)| cells).copied().collect();
     let is_emulated = cells.iter().any(|c| c.evidence.virtual_time);
     let bars: Vec<Bar> = if is_emulated {
@@ -68,11 +105,11 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     if bars.is_empty() {
         return None;
     }
-    let said: Vec<String> = bars.iter().take(3).filter_map(Bar::largest).collect();
+    let said = summary(&bars);
     let phases = phases(&bars);
     let is_plain =
         bars.iter().all(|bar| phases.iter().any(|(name, _)| bar.share(name) > PLAIN_SHARE));
-    let named = |bar: &Bar| format!("{} ({})", bar.name, human::time_ns(bar.total_ns()));
+    let named = |bar: &Bar| format!("{} ({})", bar.name, bar.total());
     let share = Axis {
         range: Some((0.0, 1.0)),
         ..Axis::from_zero("share of the time of an I/O", Quantity::Share)
@@ -81,16 +118,28 @@ pub(super) fn figure(run: &Run, id: &str, groups: &[(String, Vec<&Cell>)]) -> Op
     panel.height = if is_plain { 0.35 } else { 1.0 };
     Some(Figure {
         id: id.to_owned(),
-        title: "Where the time of an I/O goes".to_owned(),
-        summary: format!("{}.", said.join("; ")),
+        title: if bars.iter().any(|bar| bar.is_per_page) {
+            "Where the time of an I/O goes (reads: of a page)".to_owned()
+        } else {
+            "Where the time of an I/O goes".to_owned()
+        },
+        summary: said,
         conditions: labels::line_of(run, None, cells.iter().copied()),
         shape: Shape::Plot(Plot {
             x: Axis::categories("", bars.iter().map(named).collect()),
             panels: vec![panel],
             spans: Vec::new(),
         }),
-        notes: notes(&phases, is_emulated),
+        notes: notes(&phases, is_emulated, (groups.len(), all)),
     })
+}
+
+/// Describes the longest phase of the first, the middle and the last bar.
+fn summary(bars: &[Bar]) -> String {
+    let mut places = vec![0, bars.len() / 2, bars.len() - 1];
+    places.dedup();
+    let said: Vec<String> = places.into_iter().filter_map(|i| bars[i].largest()).collect();
+    format!("{}.", said.join("; "))
 }
 
 /// All phases in the order of the I/O path, each with its time summed over the bars, ns.
@@ -134,8 +183,12 @@ fn stacks(bars: &[Bar], phases: &[(String, f64)]) -> Vec<Series> {
     series
 }
 
-/// Notes that explain how the phases were measured.
-fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
+/// Notes that explain how the phases were measured, and how many of all points are drawn.
+fn notes(
+    phases: &[(String, f64)],
+    is_emulated: bool,
+    (drawn, points): (usize, usize),
+) -> Vec<String> {
     let has = |part: &str| phases.iter().any(|phase| phase.0 == part);
     let all = [
         (
@@ -151,7 +204,13 @@ fn notes(phases: &[(String, f64)], is_emulated: bool) -> Vec<String> {
             "Processor time is that of the workers divided by their I/Os. With several outstanding I/Os, the processor time of one overlaps with the wait for others. The remainder is time in the device and in queues.",
         ),
     ];
-    all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned()).collect()
+    let left_out = (drawn < points).then(|| {
+        format!(
+            "{drawn} of {points} points are drawn, evenly spaced; the highest load is one of them."
+        )
+    });
+    let told = all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text.to_owned());
+    left_out.into_iter().chain(told).collect()
 }
 
 /// Bars of an emulated point: one for reads and one for writes, if both occur.
@@ -168,14 +227,31 @@ fn emulated(name: &str, cells: &[&Cell]) -> Vec<Bar> {
         }
         sums.into_iter().map(|(s, total, count)| (s.phase.clone(), total / count)).collect()
     };
+    let count = |of: SpentOf| {
+        let spent = cells.iter().flat_map(|c| &c.evidence.spent).filter(move |s| s.of == of);
+        spent.map(|s| s.count).max().unwrap_or(0)
+    };
+    let latency_ns = |kind: OpKind| {
+        let stats = cells.iter().flat_map(|c| c.series.iter()).filter_map(|i| i.class(kind));
+        let (ops, sum_ns) = stats.fold((0.0, 0.0), |(ops, sum), stats| {
+            (ops + stats.ops() as f64, sum + stats.service.sum_ns() as f64)
+        });
+        (ops > 0.0).then_some(sum_ns / ops)
+    };
+    let is_per_page = count(SpentOf::Page) > count(SpentOf::Read);
     let reads = parts(&[SpentOf::Read, SpentOf::Page]);
     let writes = parts(&[SpentOf::Write]);
     let both = !reads.is_empty() && !writes.is_empty();
     let named = |kind: &str| if both { format!("{name}, {kind}") } else { name.to_owned() };
-    [(named("read"), reads), (named("write"), writes)]
-        .into_iter()
-        .filter(|(_, parts)| !parts.is_empty())
-        .map(|(name, phases)| Bar { name, phases })
+    let bars = [("read", reads, OpKind::Read), ("write", writes, OpKind::Write)];
+    bars.into_iter()
+        .filter(|(_, phases, _)| !phases.is_empty())
+        .map(|(name, phases, kind)| Bar {
+            name: named(name),
+            phases,
+            is_per_page: is_per_page && kind == OpKind::Read,
+            latency_ns: latency_ns(kind),
+        })
         .collect()
 }
 
@@ -208,7 +284,7 @@ fn stamped(name: &str, cells: &[&Cell]) -> Option<Bar> {
         ("device, kernel and waiting".to_owned(), (mean_ns - submission_ns).max(0.0)),
         ("reaping".to_owned(), reaping_ns),
     ];
-    Some(Bar { name: name.to_owned(), phases })
+    Some(Bar { name: name.to_owned(), phases, ..Bar::default() })
 }
 
 /// Bar for cells with a synchronous engine: processor time in user mode and in the kernel, and the rest of
@@ -227,7 +303,7 @@ fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
             ("kernel part of the workers' processor time".to_owned(), kernel_ns),
             ("device and waiting".to_owned(), mean_ns - user_ns - kernel_ns),
         ];
-        Bar { name: name.to_owned(), phases }
+        Bar { name: name.to_owned(), phases, ..Bar::default() }
     })
 }
 
@@ -235,7 +311,6 @@ fn charged(name: &str, cells: &[&Cell]) -> Option<Bar> {
 mod tests {
     use super::*;
     use iodyno_measure::{Evidence, Interval};
-    use iodyno_units::OpKind;
 
     /// Creates two cells of one point: 100 operations of 10 µs and 300 of 30 µs, with a mean of 25 µs.
     fn cells(spent: [&[(&str, u64, u64)]; 2]) -> Vec<Cell> {
@@ -279,5 +354,35 @@ mod tests {
         assert!(stamped("point", &cells).is_none());
         let parts = charged("point", &cells).unwrap().phases;
         assert_eq!(parts.iter().map(|p| p.1).collect::<Vec<_>>(), [1_000.0, 5_000.0, 19_000.0]);
+    }
+
+    /// A read of several pages takes longer than the phases of one, and a long sweep keeps its highest load.
+    #[test]
+    fn totals_are_per_page_and_points_are_spread_over_the_sweep() {
+        let mut cells = cells([&[], &[]]);
+        let spent = |phase: &str, of, total_ns, count| Spent {
+            phase: phase.to_owned(),
+            of,
+            total_ns,
+            count,
+        };
+        cells[0].evidence.spent = vec![
+            spent("controller", SpentOf::Read, 100 * 2_000, 100),
+            spent("die", SpentOf::Page, 400 * 6_000, 400),
+        ];
+        let bars = emulated("point", &[&cells[0]]);
+        assert_eq!(
+            bars[0].largest().unwrap(),
+            "point: 6.00 µs of 8.00 µs per page are die (mean latency of an I/O: 10.0 µs)"
+        );
+        cells[0].window_ns = 1_000_000;
+        cells[1].window_ns = 1_000_000;
+        cells[1].resources.outstanding_area_ns = 32_000_000;
+        let group = |i: usize| (i.to_string(), vec![&cells[usize::from(i == 22)]]);
+        let groups: Vec<_> = (0..40).map(group).collect();
+        let names: Vec<&str> = spread(&groups).iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!((names.len(), names[0], names[15]), (16, "0", "39"));
+        assert!(names.contains(&"22") && !names.contains(&"23"), "{names:?}");
+        assert_eq!(spread(&groups[..16]).len(), 16);
     }
 }

@@ -4,6 +4,7 @@ use super::first_screen::sentence;
 use super::stage::{KIND_MARKS, Stage, kind_mean, nine_lines, point_name, tone, values};
 use crate::kinds::{plural, together};
 use crate::method_headlines::{best, is_open};
+use crate::point_figures;
 use iodyno_method::findings::{Load, Row, Scaling, Table as Grid};
 use iodyno_page::figure::Rule;
 use iodyno_page::{Axis, Figure, Mark, Panel, Plot, Point, Quantity, Series, Shape, Tone};
@@ -18,7 +19,7 @@ pub(super) fn of_load(stage: &Stage<'_>, table: &Grid, load: Option<&Load>) -> O
     let best = load.and_then(best);
     let is_open = is_open(table);
     let label = |row: &Row| {
-        if is_open { row.at.last().cloned().unwrap_or_default() } else { row.oio.to_string() }
+        if is_open { row.at.last().cloned().unwrap_or_default() } else { point_figures::oio(row) }
     };
     let point = |index: usize, ns: Option<f64>, labelled: bool| {
         let row = &table.rows[index];

@@ -6,6 +6,7 @@ use super::grid;
 use super::labels;
 use super::stage::{Stage, kind_nine, nine};
 use crate::kinds::plural;
+use crate::point_figures;
 use iodyno_measure::KindSummary;
 use iodyno_method::Findings;
 use iodyno_method::findings::{NINES, PointFinding, Row, Showed, kinds_apart};
@@ -17,8 +18,10 @@ use iodyno_units::human;
 
 /// Draws the figures and the table of a stage's operating points.
 pub(super) fn blocks(stage: &Stage<'_>, points: &[PointFinding]) -> Vec<Block> {
-    let named: Vec<(String, &Row)> =
-        points.iter().map(|p| (format!("{} (OIO {})", p.which, p.row.oio), &p.row)).collect();
+    let named: Vec<(String, &Row)> = points
+        .iter()
+        .map(|p| (format!("{} (OIO {})", p.which, point_figures::oio(&p.row)), &p.row))
+        .collect();
     let mut blocks = Vec::new();
     let id = format!("{}-levels", stage.id);
     blocks.extend(
@@ -59,7 +62,7 @@ pub(super) fn side_by_side(run: &Run, findings: &Findings) -> Option<Section> {
                 if !kinds.contains(&point.which) {
                     kinds.push(point.which);
                 }
-                let name = format!("{} (OIO {})", subject.target, point.row.oio);
+                let name = format!("{} (OIO {})", subject.target, point_figures::oio(&point.row));
                 all.push((point.which, name, &point.row));
             }
         }

@@ -153,14 +153,14 @@ fn windows(rounds: &RoundsFinding) -> Option<Table> {
         })
     };
     let rows = steady.windows.iter().map(|(name, window)| {
-        let mean = quantity(name).words(window.mean);
+        let in_unit = |x: f64| Field::number(quantity(name).words(x), x);
         vec![
             Field::words(name.clone()),
-            Field::number(mean, window.mean),
+            in_unit(window.mean),
             share(window.range_share(), window.range_ok),
             share(window.slope_share(), window.slope_ok),
-            Field::number(human::three_digits(window.fit.slope), window.fit.slope),
-            Field::number(human::three_digits(window.fit.intercept), window.fit.intercept),
+            in_unit(window.fit.slope),
+            in_unit(window.fit.intercept),
         ]
         .into()
     });
@@ -184,6 +184,35 @@ fn windows(rounds: &RoundsFinding) -> Option<Table> {
             Column::numbers("b of the fit", ""),
         ],
         rows: rows.collect(),
-        notes: vec!["The fitted line is a × round + b, in the unit of the variable.".to_owned()],
+        notes: vec!["The fitted line is a × round + b.".to_owned()],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iodyno_measure::statistics::steady::{SteadyLimits, SteadyState};
+    use iodyno_method::findings::Table as Grid;
+
+    /// The fit of a latency is in the unit of its mean, not in nanoseconds.
+    #[test]
+    fn a_fit_is_in_the_unit_of_its_variable() {
+        let names = vec!["mean latency".to_owned()];
+        let mut steady = SteadyState::new(SteadyLimits::PTS, names).unwrap();
+        for round in 1..=5 {
+            steady.push_round(&[63_670.0 + 10.0 * f64::from(round)]).unwrap();
+        }
+        let rounds = RoundsFinding {
+            steady: Some(steady.report()),
+            trouble: None,
+            limits: String::new(),
+            variables: Vec::new(),
+            rounds: 5,
+            table: Grid { axes: Vec::new(), rows: Vec::new() },
+            window_first: 1,
+        };
+        let table = windows(&rounds).unwrap();
+        let texts: Vec<&str> = table.rows[0].cells.iter().map(|cell| cell.text.as_str()).collect();
+        assert_eq!((texts[1], texts[4], texts[5]), ("63.7 µs", "10.0 ns", "63.7 µs"));
+    }
 }

@@ -50,11 +50,12 @@ pub(super) fn blocks(stage: &Stage<'_>, series: &SeriesFinding) -> Vec<Block> {
     let rows = &rows[..if series.samples.len() > 1 { 2 } else { 1 }];
     let apart = kinds_apart(rows.iter().map(|(_, row)| *row));
     let mut table = grid::table_of(&["sample".to_owned()], rows, &apart);
-    table.caption = match tail(series) {
-        n if series.samples.len() > 1 => {
-            format!("The first sample, and the last {n} of {}", series.samples.len())
+    table.caption = match series.samples.len() {
+        0 | 1 => "The sample".to_owned(),
+        all => {
+            let window = if is_steady(series) { " (steady-state window)" } else { "" };
+            format!("The first sample, and the last {} of {all}{window}", series.end_samples)
         }
-        _ => "The sample".to_owned(),
     };
     blocks.push(Block::Table(table));
     blocks
@@ -144,10 +145,9 @@ pub(super) fn one_after_the_other(
     })
 }
 
-/// Number of samples that count as the end of a series: a fifth of all, but at least ten.
-fn tail(series: &SeriesFinding) -> usize {
-    let all = series.samples.len();
-    (all / 5).max(10).min(all)
+/// Whether the end of a series is its steady-state window.
+fn is_steady(series: &SeriesFinding) -> bool {
+    series.steady.as_ref().is_some_and(|steady| steady.progress == Progress::Reached)
 }
 
 /// Draws throughput and latency over the bytes written, or over time if the bytes are unknown.
@@ -185,12 +185,11 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
         Axis::from_zero("time", Quantity::Seconds)
     };
     // A sample is drawn at its end, so the last samples begin at the end of the one before them.
-    let tail = tail(series);
-    let before = samples.len() - tail;
+    let before = samples.len().saturating_sub(series.end_samples);
     let end = Span {
         from: if before == 0 { 0.0 } else { x(before - 1) },
         to: x(samples.len() - 1),
-        name: "end".to_owned(),
+        name: if is_steady(series) { "steady-state window" } else { "end" }.to_owned(),
         tone: Tone::Good,
     };
     let mut latency = Panel::new(Axis::log("latency", Quantity::LatencyNs), latencies);
@@ -220,7 +219,7 @@ fn course(stage: &Stage<'_>, series: &SeriesFinding) -> Option<Figure> {
             spans: vec![end],
         }),
         notes: if is_mapped {
-            vec!["Colours rank the heat map's cells by number of I/Os of all kinds, so that rare latencies are visible.".to_owned()]
+            vec!["Colours show the number of I/Os of all kinds on a logarithmic scale, so that rare latencies are visible.".to_owned()]
         } else {
             Vec::new()
         },

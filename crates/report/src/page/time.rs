@@ -57,7 +57,7 @@ pub(super) fn figure(
         ));
     }
     notes.push(format!(
-        "Intervals of {}. Colours rank the heat map's cells by number of I/Os, so that rare latencies are visible.",
+        "Intervals of {}. Colours show the number of I/Os on a logarithmic scale, so that rare latencies are visible.",
         human::duration_ns(cell.interval_ns)
     ));
     let name = labels::name(run, &cell.key);
@@ -84,7 +84,22 @@ pub(super) fn shared_range(cell: &Cell, cells: &[&Cell]) -> Option<(f64, f64)> {
     let shared = latency_range(&alike)?;
     let is_filled =
         |c: &Cell| latency_range(&[c]).is_none_or(|own| 2.0 * length(own) >= length(shared));
-    alike.iter().all(|c| is_filled(c)).then_some(shared)
+    alike.iter().all(|c| is_filled(c)).then(|| whole_rows(shared))
+}
+
+/// Number of the heat map row that contains a latency.
+fn row_of(ns: f64) -> i64 {
+    (ns.max(1.0).log2() * ROWS_AN_OCTAVE).floor() as i64
+}
+
+/// Lower edge of a heat map row, ns.
+fn row_edge(row: i64) -> f64 {
+    2_f64.powf(row as f64 / ROWS_AN_OCTAVE)
+}
+
+/// Extends a range to whole rows of the heat map. Otherwise the axis clips the rows of the lowest and highest latency.
+fn whole_rows((low, high): (f64, f64)) -> (f64, f64) {
+    (row_edge(row_of(low)), row_edge(row_of(high) + 1))
 }
 
 /// Range of a latency axis that covers all `cells`, ns; None if they have no operations.
@@ -243,8 +258,7 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
     let known = || histograms.iter().flatten();
     let (low, high) =
         (known().filter_map(|h| h.min_ns()).min()?, known().filter_map(|h| h.max_ns()).max()?);
-    let place = |ns: f64| (ns.max(1.0).log2() * ROWS_AN_OCTAVE).floor() as i64;
-    let (first, last) = (place(low as f64), place(high as f64));
+    let (first, last) = (row_of(low as f64), row_of(high as f64));
     let rows = (last - first + 1) as usize;
     let together = histograms.len().div_ceil(HEAT_COLUMNS_MAX).max(1);
     let mut counts = Vec::new();
@@ -252,14 +266,14 @@ pub(super) fn heat_map(histograms: &[Option<&Histogram>], edges: &[f64]) -> Opti
     for (number, chunk) in histograms.chunks(together).enumerate() {
         let mut column = vec![0_u64; rows];
         for bucket in chunk.iter().flatten().flat_map(|h| h.buckets()) {
-            let at = place(bucket.middle_ns()).clamp(first, last) - first;
+            let at = row_of(bucket.middle_ns()).clamp(first, last) - first;
             column[at as usize] += bucket.count;
         }
         counts.push(column);
         let end = (number * together + chunk.len()).min(edges.len() - 1);
         x_edges.push(edges[end]);
     }
-    let y_edges = (first..=last + 1).map(|i| 2_f64.powf(i as f64 / ROWS_AN_OCTAVE)).collect();
+    let y_edges = (first..=last + 1).map(row_edge).collect();
     Some(HeatMap { x_edges, y_edges, counts, of: "I/Os".to_owned() })
 }
 
@@ -345,7 +359,10 @@ mod tests {
             (cell(10_000, 1_000_000), cell(20_000, 900_000), cell(1_000_000, 4_000_000));
         let range = shared_range(&fast, &[&fast, &alike]);
         assert_eq!(range, shared_range(&alike, &[&fast, &alike]));
-        assert_eq!(range, latency_range(&[&fast]));
+        // The axis has whole rows, so the rows of the lowest and the highest latency are complete.
+        let histogram = fast.total().response_time();
+        let edges = heat_map(&[Some(&histogram)], &[0.0, 1.0]).unwrap().y_edges;
+        assert_eq!(range, Some((edges[0], edges[edges.len() - 1])));
         for cell in [&fast, &alike, &slow] {
             assert_eq!(shared_range(cell, &[&fast, &alike, &slow]), None);
         }

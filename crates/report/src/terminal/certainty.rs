@@ -1,6 +1,7 @@
 //! Table of the 95 % intervals of rates and percentiles, printed below the table that contains the rates and
 //! percentiles.
 
+use crate::interval_words;
 use iodyno_measure::statistics::within::Within;
 use iodyno_page::terminal::text::{Role, paragraph};
 use iodyno_page::terminal::{Style, table};
@@ -76,7 +77,6 @@ pub(super) fn lines(rows: &[Known], style: Style) -> Vec<String> {
 
 /// Formats a confidence interval: `76.9 to 77.3 µs`.
 fn between(within: &Within) -> String {
-    let [low, high] =
-        [within.low_ns, within.high_ns].map(|end| end.map(|ns| human::time_ns(ns as f64)));
-    human::between(low.as_deref(), high.as_deref())
+    let [low_ns, high_ns] = [within.low_ns, within.high_ns].map(|end| end.map(|ns| ns as f64));
+    interval_words::of_percentile(low_ns, high_ns)
 }

@@ -38,7 +38,7 @@ const KIND_COLUMNS: usize = 14;
 pub use before::Before;
 pub use list::list;
 pub use progress::{Progress, progress_line};
-pub(crate) use results::conditions;
+pub(crate) use results::{conditions, conditions_of_cell};
 pub(crate) use verdicts::sign as level_sign;
 
 /// Optional parts of a report. Results, verdicts and warnings are always shown.

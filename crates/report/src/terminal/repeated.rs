@@ -1,8 +1,8 @@
 //! Table with one row per metric of a repeated measurement: mean over the repeats, confidence interval and extremes.
 
+use crate::interval_words::ends;
 use crate::repeats::{COVERS, of};
 use iodyno_measure::Quantity;
-use iodyno_measure::statistics::ConfidenceInterval;
 use iodyno_notebook::Run;
 use iodyno_page::terminal::text::{Role, clean, clean_path, paragraph};
 use iodyno_page::terminal::{Style, table};
@@ -47,17 +47,18 @@ pub(super) fn lines(run: &Run, style: Style) -> Vec<String> {
         };
         let value = |x: f64| Field::number(quantity.human(x), x);
         let interval = figure.mean.and_then(|m| m.interval);
-        let end = |of: fn(&ConfidenceInterval) -> f64| {
-            interval.map_or_else(Field::none, |i| value(of(&i)))
-        };
+        let [low, high] = interval.map_or_else(Default::default, |i| {
+            let (low, high) = ends(i.low, i.high, &|x| quantity.human(x));
+            [Field::number(low, i.low), Field::number(high, i.high)]
+        });
         let share = figure.mean.and_then(|m| m.half_width_share());
         table.push([
             Field::words(if is_first { name } else { String::new() }).toned(Tone::Strong),
             Field::words(words),
             Field::number(figure.count.to_string(), figure.count as f64).toned(Tone::Dim),
             value(figure.value).toned(Tone::Strong),
-            end(|i| i.low),
-            end(|i| i.high),
+            low,
+            high,
             Field::of(iodyno_page::Quantity::Share, share),
             value(figure.range.0).toned(Tone::Dim),
             value(figure.range.1).toned(Tone::Dim),

@@ -6,6 +6,7 @@
 use super::certainty::{self, Known};
 use super::spark;
 use super::{Detail, NAME_COLUMNS_MAX, TARGET_COLUMNS_MAX, label_of, name_of, short_label_of};
+use crate::interval_words;
 use crate::kinds;
 use iodyno_measure::stationarity::mean_rate;
 use iodyno_measure::summary::is_about_bandwidth;
@@ -167,7 +168,7 @@ fn mean_rate_of(cell: &Cell, kind: OpKind) -> Option<(&'static str, String)> {
     let (low, high) = (interval.low.max(0.0), interval.high);
     let (title, human): (_, fn(f64) -> String) =
         if by_bytes { ("throughput", human::throughput) } else { ("IOPS", human::count) };
-    Some((title, human::between(Some(&human(low)), Some(&human(high)))))
+    Some((title, interval_words::of_rate(low, high, human)))
 }
 
 /// Builds the table with all columns; each layout selects some of them.
@@ -270,7 +271,7 @@ fn labels(run: &Run, row: &Row, last: Option<&str>, style: Style) -> Vec<Field> 
     let key = &row.cell.key;
     let name = name_of(run, key);
     let shown = if last == Some(name.as_str()) { "" } else { &name };
-    let (in_flight, blocks) = conditions(key);
+    let (in_flight, blocks) = conditions_of_cell(row.cell);
     vec![
         Field::words(label_of(run, key, style.columns(), style)).toned(Tone::Strong),
         Field::words(clean(shown, NAME_COLUMNS_MAX, style)).toned(Tone::Strong),
@@ -282,6 +283,13 @@ fn labels(run: &Run, row: &Row, last: Option<&str>, style: Style) -> Vec<Field> 
 
 fn has_several_targets(run: &Run) -> bool {
     run.cells.iter().any(|c| c.key.target != run.cells[0].key.target)
+}
+
+/// Formats the conditions of a cell as [`conditions`]. A message log writes chunks of any size up to its block.
+pub(crate) fn conditions_of_cell(cell: &Cell) -> (String, String) {
+    let (in_flight, block) = conditions(&cell.key);
+    let limits = if cell.log.is_some() { "chunks of at most " } else { "" };
+    (in_flight, format!("{limits}{block}"))
 }
 
 /// Formats threads and depth (`T1Q32`), and block sizes (`4 KiB`), followed by the offered rate in open loop.
@@ -336,7 +344,7 @@ fn kind_field(row: &Row) -> Field {
 
 /// Adds a cell's conditions and sparkline after `start`, or on the next line if they do not fit.
 fn conditions_behind(start: &str, role: Role, run: &Run, cell: &Cell, style: Style) -> Vec<String> {
-    let (in_flight, block) = conditions(&cell.key);
+    let (in_flight, block) = conditions_of_cell(cell);
     let mut parts = vec![format!("{in_flight} {block}"), format!("OIO {}", oio_text(run, cell))];
     parts.extend(spark::line(cell, SPARK_COLUMNS_MAX).filter(|_| style.unicode));
     let needed: usize = parts.iter().map(|part| 2 + width(part)).sum();

@@ -144,7 +144,7 @@ impl Described {
             lines.push((
                 "",
                 format!(
-                    "{} cycles allow {} of random writes ({} drive writes a day), at most {} of sequential writes",
+                    "{} erase cycles allow {} of random writes ({} drive writes a day), or up to {} of sequential writes",
                     rated.cycles,
                     decimal(outlook.random_bytes),
                     human::three_digits(outlook.random_drive_writes_per_day),

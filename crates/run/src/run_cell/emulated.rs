@@ -15,8 +15,8 @@ use iodyno_drive::engine::live::CompletionHandle;
 use iodyno_drive::{CellPlan, drive_carried, drive_cell};
 use iodyno_emulate::System;
 use iodyno_live::served::Live;
-use iodyno_measure::Cell;
-use iodyno_units::human;
+use iodyno_measure::{Cell, Role};
+use iodyno_units::{Precondition, human};
 use std::sync::Arc;
 
 /// Simulates a cell in virtual time, in parallel with the cells in `beside`.
@@ -33,11 +33,12 @@ pub(super) fn simulate(
     let StepContext { run, schedule, writer, watch, first_index, .. } = &mut on;
     let (writer, ranks) = (writer.as_deref_mut(), &run.process.ranks);
     let mut writer = CellWriter::new(writer, *watch, ranks, *first_index, task.position);
-    let mut cells = match schedule.carried_for(task, &plan)? {
+    let mut cells = match schedule.machine(task, &plan)? {
         Some(carried) => drive_carried(&plan, carried, &run.process.stop, &mut writer)?,
         None => parallel_cells::drive(run, task, &plan, beside, schedule, &mut writer)?,
     };
     record_states(&mut on, task, &plan, &mut cells);
+    on.schedule.ran(task);
     Ok(cells)
 }
 
@@ -64,6 +65,9 @@ pub(super) fn serve(
 /// Records the initial device state of each cell, and the evidence that all cells have.
 fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
     let states = on.schedule.states(task);
+    // A method follows the drift of cells that continue; the figures of writes before a round do not matter.
+    let prepares = task.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
+    let is_part = prepares || task.cell.emulation.precondition == Precondition::Carried;
     let open_targets = &mut on.open_targets[task.targets.clone()];
     let loads = loads(plan);
     for (index, done) in cells.iter_mut().enumerate() {
@@ -71,7 +75,7 @@ fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cel
         let volume = task.targets.start + target;
         let is_skew_missing = |of: &Emulated| of.is_skew_missing(volume, &task.cell);
         done.evidence.skew_missing =
-            task.place.is_none() && on.run.emulated.as_ref().is_some_and(is_skew_missing);
+            !is_part && on.run.emulated.as_ref().is_some_and(is_skew_missing);
         done.facts.insert("state".to_owned(), states[volume].clone());
         done.evidence.device_state = Some(states[volume].clone());
         record_evidence(&loads, index, &mut open_targets[target], done);

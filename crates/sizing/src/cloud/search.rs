@@ -9,7 +9,6 @@ use super::instance::Instance;
 use super::load::{Conditions, GIB, Striped};
 use super::prices::VolumePrice;
 use super::{Offer, Unfit};
-use crate::pool;
 use iodyno_emulate::describe::{DescribedDevice, VolumeClass};
 use iodyno_emulate::spec::{Counted, Limit};
 use iodyno_units::VolumeOptions;
@@ -64,7 +63,8 @@ impl Kind<'_> {
         if !self.is_pooled {
             return Some((size_bytes, limits));
         }
-        Some((size_bytes, pool::limits(self.class, options, size_bytes, self.count)?))
+        let all_bytes = size_bytes.saturating_mul(self.count.into());
+        Some((size_bytes, self.class.pooled_limits(all_bytes)))
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn cheapest(
 ) -> Result<Offer, Unfit> {
     let class = device.class.as_ref().ok_or(Unfit::Limits)?;
     let name = device.device.name.as_str();
-    let is_pooled = pool::is_pooled(name);
+    let is_pooled = class.is_pooled;
     let volumes_min = of.capacity_bytes.div_ceil(class.sizes_bytes[2].max(1));
     if volumes_min > of.volumes_max.into() {
         return Err(Unfit::Capacity(volumes_min));

@@ -30,8 +30,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Whether the short form includes a key: the key is always written, or its value differs from the default. A table
-    /// is also included if any of its keys is.
+    /// Whether the short form includes a key even if it is not required: if it has a value, and is marked
+    /// [`Written::Always`], differs from the default, or is a table with such a key.
     fn is_told(&self, row: &Row) -> bool {
         let value = (row.get)(self.spec);
         let is_told =

@@ -65,6 +65,23 @@ proptest! {
     }
 }
 
+/// A part of a trace's time has the addresses that the same operations have in a replay of the whole trace.
+#[test]
+fn a_part_of_the_time_is_scaled_as_the_whole_trace() {
+    let mut builder = TraceBuilder::new(1000, None);
+    let part = builder.part("a").unwrap();
+    let op = ForeignOp { kind: OpKind::Read, fua: false, offset_bytes: 1 << 20, len_bytes: 4096 };
+    builder.push(part, 0, op, None).unwrap();
+    builder.reach(part, 64 << 20, 0);
+    let trace = Arc::new(builder.finish(Some(0)).unwrap());
+    let of = Replay { trace, ..replay(&[(0, OpKind::Read, 0, 512)], TIME, Fit::Scale, 0) };
+    let place = |capacity_bytes| {
+        let placement = of.placement(capacity_bytes).unwrap();
+        placement.place(of.trace.ops().next().unwrap().op).offset_bytes
+    };
+    assert_eq!((place(32 << 20), place(128 << 20)), (512 << 10, 2 << 20));
+}
+
 #[test]
 fn the_workload_has_the_traces_figures() {
     let ops = [

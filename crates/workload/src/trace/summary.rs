@@ -55,6 +55,9 @@ pub struct TraceSummary {
     pub peak_bytes_per_s: u64,
     /// Highest end address of an operation on the target, bytes, if the replay begins at offset 0.
     pub end_bytes: u64,
+    /// Highest end address on the target, bytes, of the operations at all times of the file, including those outside
+    /// the selected time.
+    pub whole_end_bytes: u64,
     /// Size of the working set, bytes: all blocks of [`Self::touched_unit_bytes`] that are read or written at least
     /// once.
     pub touched_bytes: u64,

@@ -100,7 +100,7 @@ fn an_operation_that_is_issued_again_moves_to_its_last_issue() {
     assert_eq!(b.first_at_ns(), Some(200));
     let trace = b.finish(Some(0)).unwrap();
     let times: Vec<_> = trace.ops().map(|o| (o.at_ns, o.response_ns)).collect();
-    assert_eq!(times, [(200, None), (250, Some(10)), (250, None), (400, None), (410, None)]);
+    assert_eq!(times, [(200, None), (250, Some(10)), (250, Some(10)), (400, None), (410, None)]);
 }
 
 #[test]
@@ -129,7 +129,32 @@ fn waits_are_counts_of_completions() {
         (0..6).map(|i| (trace.wait(i).completions, trace.wait(i).think_ns)).collect();
     // The fourth ends at its own start, but does not wait for itself; the fifth waits for it.
     assert_eq!(waits, [(0, 10), (0, 12), (1, 0), (2, 23), (3, 0), (5, 88)]);
+}
+
+/// Operations after which no other one begins, or that were in flight at the end of the recording, need no response
+/// time. All parts of a long operation have its response time.
+#[test]
+fn only_operations_that_others_may_wait_for_need_a_response_time() {
     let mut b = builder();
-    b.push(0, 0, read(0, 512), None).unwrap();
-    assert!(b.finish(None).unwrap().add_waits().unwrap_err().contains("1 of the 1"));
+    let hung = b.push(0, 10, read(0, 512), None).unwrap();
+    let trim = b.push(0, 20, op(OpKind::Trim, 0, 2 << 30), None).unwrap();
+    b.push(0, 100, read(0, 512), Some(5)).unwrap();
+    for _ in 0..2 {
+        b.push(0, 200, read(0, 512), None).unwrap();
+    }
+    b.completed(trim, 50);
+    let with = |b: &TraceBuilder| {
+        let b = TraceBuilder { rows: b.rows.clone(), parts: b.parts.clone(), ..builder() };
+        b.finish(Some(0)).unwrap()
+    };
+    let error = with(&b).add_waits().unwrap_err();
+    assert!(error.contains("1 of the 6 operations of the trace has no response time"), "{error}");
+    b.unfinished(hung);
+    let mut trace = with(&b);
+    trace.add_waits().unwrap();
+    let waits: Vec<_> =
+        (0..6).map(|i| (trace.wait(i).completions, trace.wait(i).think_ns)).collect();
+    assert_eq!(waits, [(0, 10), (0, 20), (0, 20), (2, 50), (3, 95), (3, 95)]);
+    assert_eq!(trace.ops().next().unwrap().response_ns, None);
+    assert_eq!(trace.summary().responses.0, 3);
 }

@@ -62,6 +62,9 @@ impl<S: Source> EventLoop<'_, S> {
         (self.warm_up, self.warmed) = (None, Some(warmed));
         self.now_ns = self.bound_ns + 1;
         self.start_ns = self.now_ns;
+        if let Some(events) = &self.plan.events {
+            events.begin(self.start_ns);
+        }
         self.set_windows();
         self.start_later_workers();
         self.pass(self.now_ns);

@@ -1,7 +1,7 @@
 //! The end of a worker's loop: its final operations, the wait for operations in flight, a target that hangs, and the
 //! report.
 
-use super::WorkerLoop;
+use super::{WorkerLoop, sum_of};
 use crate::engine::{Engine, Wait};
 use crate::in_flight::Share;
 use crate::memory::Buffers;
@@ -47,7 +47,7 @@ impl<S: Source> WorkerLoop<S> {
         }
         let done = w.recorder.ops + w.recorder.errors;
         self.closing = Some(Closing { why, done, since_ns: self.now_ns });
-        w.control.closing_bytes.fetch_add(self.moved_bytes, Ordering::Relaxed);
+        w.control.closing_bytes.fetch_add(self.moved_bytes + self.covered_bytes, Ordering::Relaxed);
         // Before the count: the coordinator must not take another worker's time for this one's.
         w.control.closing_until_ns.fetch_max(self.now_ns, Ordering::Relaxed);
         w.control.closing.fetch_add(1, Ordering::Release);
@@ -128,11 +128,12 @@ impl<S: Source> WorkerLoop<S> {
             has_checked = now_ns >= give_up_ns;
             engine.turn(Wait::AtMostNs(DRAIN_CHECK_NS))?;
             let before = self.in_flight.len();
-            let (in_flight, moved) = (&mut self.in_flight, &mut self.moved_bytes);
+            let in_flight = &mut self.in_flight;
+            let (moved, covered) = (&mut self.moved_bytes, &mut self.covered_bytes);
             let check = &mut self.check;
             engine.drain(|slot, result| {
                 let op = &in_flight.end(slot).op;
-                *moved += result.max(0) as u64;
+                *sum_of(op, moved, covered) += result.max(0) as u64;
                 let succeeded = result == op.len_bytes as i32;
                 if let Some(coverage) = &mut w.coverage
                     && succeeded

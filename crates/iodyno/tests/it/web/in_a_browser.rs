@@ -193,6 +193,18 @@ fn ten_thousand_runs_are_filtered_and_sorted_as_one_types() {
     tab.wait_for("document.documentElement.dataset.ready !== undefined");
     assert_eq!(rows(&mut tab), before);
 
+    // A comparison has at most 12 runs: no more can be sent.
+    for (ticks, is_disabled) in [(1, true), (2, false), (12, false), (13, true)] {
+        tab.eval(&format!(
+            "[...document.querySelectorAll('table.runs tbody input')].forEach((box, at) => {{ if (box.checked !== at < {ticks}) box.click(); }})"
+        ));
+        let disabled = "document.querySelector('#compare [type=submit]').disabled";
+        assert_eq!(tab.eval(disabled), is_disabled, "{ticks}");
+    }
+    let says = tab.text("document.querySelector('#compare .ticked').textContent");
+    assert_eq!(says, "13 runs are ticked: a comparison has at most 12.");
+    tab.eval("document.querySelector('#compare .none').click()");
+
     // The end of a long list is reached by scrolling.
     tab.visit(&server.url("/?verdict=invalid"));
     tab.wait_for("document.documentElement.dataset.ready !== undefined");
@@ -270,6 +282,8 @@ fn runs_are_ticked_and_compared() {
     tab.visit(&server.url("/study"));
     is_sound(&mut tab, &server, "studies");
     tab.visit(&server.url("/study/percona-exflash?figure=sockets"));
+    tab.follow("form.fields [type=submit]");
+    assert_eq!(tab.text("location.search"), "?figure=sockets");
     is_sound(&mut tab, &server, "study in progress");
     tab.wait_for("document.querySelector('svg.chart')");
     is_sound(&mut tab, &server, "study");
@@ -329,6 +343,16 @@ fn a_fault_is_injected_by_its_button() {
     let said = tab.text("document.querySelector('#said').innerText");
     assert!(said.contains("in effect") && said.contains("10 times"), "{said}");
     is_sound(&mut tab, &server, "served");
+    // Rates and times are written as in reports: whole numbers keep their zeros.
+    tab.eval(
+        "(() => { let n = 0; window.own = fetch; performance.now = () => n * 1000; const kind = () => ({ kind: 'read', operations: 130 * n, bytes: 200e6 * n, p50_ns: 100000, p99_ns: 120e6, errors: 0 });\
+         fetch = async () => { n += 1; return { json: async () => ({ volumes: [{ device: 'x', kinds: [kind(), { ...kind(), kind: 'write', operations: 2e5 * n, p50_ns: 1300, p99_ns: null }] }] }) }; }; })()",
+    );
+    let rows = "[...document.querySelectorAll('#volumes tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join('|')).join('\\n')";
+    tab.wait_for(&format!(
+        "{rows} === '0: x|read|130|200|100 µs|120 ms|0\\n0: x|write|200 k|200|1.30 µs|–|0'"
+    ));
+    tab.eval("fetch = window.own");
     served.signal(libc::SIGTERM);
     served.finish().succeeds();
     tab.wait_for("document.querySelector('#state').textContent.includes('check that a server')");

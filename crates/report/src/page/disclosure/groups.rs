@@ -220,7 +220,7 @@ pub(super) fn stimulus(run: &Run) -> Facts {
     let mut all = Facts::new();
     for (name, pick) in [
         ("engine", (|c: &Cell| c.key.engine.clone()) as fn(&Cell) -> String),
-        ("threads × depth, block", |c| labels::conditions(&c.key)),
+        ("threads × depth, block", labels::conditions),
     ] {
         let mut seen: Vec<String> = Vec::new();
         for value in run.cells.iter().map(pick) {

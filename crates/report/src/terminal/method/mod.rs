@@ -10,6 +10,7 @@ use super::Detail;
 use super::certainty::{self, Known};
 use crate::kinds;
 use crate::method_headlines;
+use crate::point_figures;
 use iodyno_measure::PERCENTILES;
 use iodyno_measure::statistics::drift::{Drift, Steadiness};
 use iodyno_measure::statistics::knee::{LoadPoint, Optimum};
@@ -373,7 +374,10 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
             (format!("oscillates with a period of {}", seconds(period_s)), Role::Yellow)
         }
         Steadiness::TooShort { needed_s } => (
-            format!("was measured for too short a time to tell: {} are needed", seconds(needed_s)),
+            format!(
+                "was measured for too short a time to tell: {} in all are needed",
+                seconds(needed_s)
+            ),
             Role::Dim,
         ),
         Steadiness::Inconclusive { needed_s: Some(s) } => (
@@ -389,9 +393,12 @@ fn drift_lines(what: &str, drift: &Drift, style: Style) -> Vec<String> {
     };
     let breaks = match drift.breaks_s.len() {
         0 => String::new(),
-        1 => format!("; the level changes after {}", seconds(drift.breaks_s[0])),
+        1 => format!(
+            "; the level changes after {}, and only the rest counts",
+            seconds(drift.breaks_s[0])
+        ),
         n => format!(
-            "; the level changes {n} times, the last time after {}",
+            "; the level changes {n} times, and only the rest after {} counts",
             seconds(drift.breaks_s[n - 1])
         ),
     };
@@ -405,11 +412,12 @@ fn side_by_side(findings: &Findings, style: Style) -> Vec<String> {
     for subject in &findings.subjects {
         for stage in &subject.stages {
             let Some(Showed::Points { points }) = &stage.showed else { continue };
-            rows.extend(
-                points
-                    .iter()
-                    .map(|p| (format!("{} OIO {} {}", p.which, p.row.oio, subject.target), &p.row)),
-            );
+            rows.extend(points.iter().map(|p| {
+                (
+                    format!("{} OIO {} {}", p.which, point_figures::oio(&p.row), subject.target),
+                    &p.row,
+                )
+            }));
         }
     }
     if findings.subjects.len() < 2 || rows.is_empty() {
@@ -444,8 +452,12 @@ fn points_lines(points: &[PointFinding], style: Style) -> Vec<String> {
         } else {
             format!(", over the ceiling {}", point.ceilings.join(" and "))
         };
-        let text =
-            format!("{}: {} ({} outstanding){over}", point.which, point.chosen, point.row.oio);
+        let text = format!(
+            "{}: {} ({} outstanding){over}",
+            point.which,
+            point.chosen,
+            point_figures::oio(&point.row)
+        );
         let role = if point.keeps { Role::Green } else { Role::Yellow };
         lines.extend(paragraph(&clean(&text, 300, style), role, style));
     }
