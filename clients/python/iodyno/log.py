@@ -173,10 +173,11 @@ class Connection:
 
 class Publisher:
     """Holds messages until they are persisted, and sends them again when it had to connect again. With a name, none is
-    lost or stored twice. At `held_max` messages it waits.
+    lost or stored twice. With more than `held_max` messages `publish` waits.
 
-    After an error from `publish` or `finish` the messages are still held, including the last one: the next call connects
-    again and sends them. `with` waits until all are persisted; `close` doesn't, and says how many are not."""
+    After a connection's or a server's error from `publish` or `finish` the messages are still held, including the last
+    one, even beyond `held_max`: the next call connects again and sends them. `with` waits until all are persisted;
+    `close` doesn't, and says how many are not."""
 
     def __init__(self, address, name="", held_max=65536, patience=30.0, **connection):
         self._address, self._name, self._options = address, name.encode(), connection
@@ -214,11 +215,10 @@ class Publisher:
         """Sends a message, and gives its sequence. It is held until it is persisted, also after an error."""
         if self._is_closed:
             raise ValueError("the publisher is closed")
-        while len(self._held) >= self._held_max:
-            self._wait()
+        # A wrong argument takes no sequence.
+        fields = struct.pack("<B", deletes) + _short(topic.encode()) + _long(key) + body
         sequence = self.next_sequence
         self.next_sequence += 1
-        fields = struct.pack("<B", deletes) + _short(topic.encode()) + _long(key) + body
         self._held.append((sequence, fields))
         try:
             if self._connection is None:
@@ -228,6 +228,9 @@ class Publisher:
             self._take_answers()
         except (OSError, ServerError) as error:
             self._recover(error)
+        # The message is already held if this fails.
+        while len(self._held) > self._held_max:
+            self._wait()
         # A publisher without a name may have been numbered anew.
         return self.next_sequence - 1
 

@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 /// Time that reads or writes have spent in each phase, ns, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Phases {
+    /// Wait for earlier operations of the same thread, if threads queue them.
+    queued_ns: u64,
     software_ns: u64,
     copy_ns: u64,
     bus_ns: u64,
@@ -138,8 +140,14 @@ impl MemoryDevice {
             _ => None,
         };
         if let Some(phases) = phases {
-            let copy_ns = whole_ns(copy_ticks).min(copied_ns - issued_ns);
-            phases.software_ns += copied_ns - issued_ns - copy_ns;
+            let took_ns = copied_ns - issued_ns;
+            let queued_ns = match self.queues {
+                Some(_) => took_ns.saturating_sub(whole_ns(own_ticks)),
+                None => 0,
+            };
+            let copy_ns = whole_ns(copy_ticks).min(took_ns - queued_ns);
+            phases.queued_ns += queued_ns;
+            phases.software_ns += took_ns - queued_ns - copy_ns;
             phases.copy_ns += copy_ns;
             phases.bus_ns += waited_ns;
             phases.count += 1;
@@ -193,6 +201,9 @@ impl MemoryDevice {
     /// Processes a power failure: unprotected memory loses its content.
     pub(crate) fn power_off(&mut self, core: &mut Core) {
         self.bus.reset(core.now);
+        for queue in self.queues.iter_mut().flatten() {
+            queue.reset(core.now);
+        }
         if let Some(content) = &mut self.content
             && !self.protected
         {
@@ -205,7 +216,16 @@ impl MemoryDevice {
     pub(crate) fn resources(&self, core: &Core) -> Vec<Resource> {
         let busy_ns = self.bus.busy_ns(core.now);
         let part = Some(self.part);
-        vec![Resource { name: "memory bus", part, count: 1, held: false, busy_ns }]
+        let mut all = vec![Resource { name: "memory bus", part, count: 1, held: false, busy_ns }];
+        if let Some(queues) = &self.queues {
+            let mut used = core.worker_cores.clone();
+            used.sort_unstable();
+            used.dedup();
+            let busy_ns = used.iter().map(|&on| queues[on].busy_ns(core.now)).sum();
+            let count = used.len() as u32;
+            all.push(Resource { name: "copying threads", part, count, held: false, busy_ns });
+        }
+        all
     }
 
     /// Returns the time that the memory's operations have spent in each phase since the start. An operation is
@@ -214,8 +234,13 @@ impl MemoryDevice {
         let mut all = Vec::new();
         for (of, p) in [(Of::Read, self.reads), (Of::Write, self.writes)] {
             let phase = |name, total_ns| Phase { name, of, total_ns, count: p.count };
+            let (access, queued) = match self.queues {
+                Some(_) => ("access to memory", Some("waits for earlier operations of the thread")),
+                None => ("software: system call, block layer, driver", None),
+            };
+            all.extend(queued.map(|name| phase(name, p.queued_ns)));
             all.extend([
-                phase("software: system call, block layer, driver", p.software_ns),
+                phase(access, p.software_ns),
                 phase("copy by the submitter's core", p.copy_ns),
                 phase("waits for the memory bus", p.bus_ns),
             ]);

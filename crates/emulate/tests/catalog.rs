@@ -176,8 +176,8 @@ fn parameters_are_listed_and_counted() {
 
 /// No parameter has a default: a file that lacks a parameter is refused with an error that names it, unless a base of
 /// the system has the parameter. Exceptions are `suspend`, `suspend_share`, `slc.read`, `unit`, `victim`,
-/// `freed_per_write`, `idle`, `io_thread.write_command`, `memory.varying`, `memory.queue` and `on_demand`, and `idle_w`,
-/// which few sources state.
+/// `freed_per_write`, `idle`, `io_thread.write_command`, `memory.varying`, `memory.queue`, `pooled` and `on_demand`, and
+/// `idle_w`, which few sources state.
 #[test]
 fn no_parameter_may_be_left_out() {
     for (kind, name, text) in [Kind::Device, Kind::System]
@@ -209,6 +209,7 @@ fn no_parameter_may_be_left_out() {
                             "idle_w",
                             "idle",
                             "on_demand",
+                            "pooled",
                             "unit",
                             "victim",
                             "freed_per_write"

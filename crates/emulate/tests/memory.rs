@@ -3,8 +3,8 @@
 use crate::common;
 use common::Loop;
 use iodyno_emulate::spec::{Kind, Memory, Written};
-use iodyno_emulate::{Machine, System};
-use iodyno_units::Op;
+use iodyno_emulate::{Fault, Machine, System};
+use iodyno_units::{Op, OpKind};
 
 /// Time of a 4 KiB read: 3 µs, and the copy at 6 GB/s.
 const READ_NS: f64 = 3_000.0 + 4096.0 / 6.0;
@@ -38,7 +38,8 @@ fn without_a_queue_depth_adds_nothing() {
 }
 
 /// With a queue, each thread carries out its operations in turn while its next ones are prepared: a place in the queue
-/// comes back after depth × service time, of which the generator has a part.
+/// comes back after depth × service time, of which the generator has a part. (`ram:` has 1.21 M/s at depth 1 and 1.51 M/s
+/// at depth 16, as it fetches the next block early.)
 #[test]
 fn with_a_queue_latency_grows_with_depth() {
     for (workers, depth) in [(1, 2), (1, 16), (2, 4)] {
@@ -58,6 +59,23 @@ fn the_varying_part_is_exponential() {
     assert!(found.least_ns as f64 >= 0.75 * READ_NS - 1.0, "{}", found.least_ns);
     let p99_ns = READ_NS * (0.75 + 0.25 * 100_f64.ln());
     assert!((found.p99_ns as f64 / p99_ns - 1.0).abs() < 0.03, "{} for {p99_ns}", found.p99_ns);
+}
+
+/// A power cut drops the queues: the next operation waits for none of the dropped ones.
+#[test]
+fn a_power_cut_empties_the_queues() {
+    let mut machine = Machine::new(&system(0.0, true), 1).unwrap();
+    let worker = machine.add_worker(0);
+    let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Read, fua: false };
+    for token in 0..16 {
+        machine.submit(0, worker, 0, &op, token);
+    }
+    machine.inject(10_000, Fault::PowerCut);
+    while machine.next_completion(20_000).is_some() {}
+    let issued_ns = machine.submit(20_000, worker, 0, &op, 16);
+    let done = machine.next_completion(u64::MAX).unwrap();
+    assert_eq!((done.token, done.failure), (16, None));
+    assert!(((done.at_ns - issued_ns) as f64 - READ_NS).abs() < 2.0, "{}", done.at_ns - issued_ns);
 }
 
 /// A flush of the process's own memory is a fence; one of a RAM disk is a system call.

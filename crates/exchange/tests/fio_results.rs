@@ -359,6 +359,11 @@ fn latencies_that_include_submission_are_named() {
     let logged = read("l.json", &all.to_string(), &[log("s_clat.1.log", &each_io(&rows))]).unwrap();
     assert_eq!(service(&logged.cells[0], OpKind::Read).mean_ns(), Some(2_500_000.0));
     assert_eq!(logged.remarks, [""; 0]);
+    // With disable_clat=1 fio's `_clat` log is empty.
+    let logs = [log("s_clat.1.log", ""), log("s_lat.1.log", &each_io(&rows))];
+    let total = read("l.json", &all.to_string(), &logs).unwrap();
+    assert_eq!(total.remarks.len(), 1, "{:?}", total.remarks);
+    assert!(total.remarks[0].contains("its latencies include submission"), "{:?}", total.remarks);
 }
 
 /// fio 3.33 adds an empty entry without a name if only the last job sets `group_reporting`.

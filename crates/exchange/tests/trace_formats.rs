@@ -183,6 +183,36 @@ fn a_merged_request_completes_its_parts() {
     assert_eq!(responses(&file(&other)), [None]);
 }
 
+/// A completion of the whole range ends an operation, whatever has completed within it before. An operation with a
+/// failed part is failed, and counted once.
+#[test]
+fn parts_do_not_hide_the_end_of_an_operation() {
+    let of = |more: &[(u64, &str, &str)]| {
+        let queued = file(&blk(&[&[(0, "Q", "R 0 + 64 [a]")][..], more].concat()));
+        (responses(&queued), queued.notes.join("; "))
+    };
+    let ended = |us: u64| vec![Some(us * 1000)];
+    // Of an operation from before the trace.
+    let stray = (5, "C", "R 8 + 8 [0]");
+    assert_eq!(of(&[stray, (9, "C", "R 0 + 64 [0]")]), (ended(9), String::new()));
+    let failed = (5, "C", "R 8 + 8 [-5]");
+    assert_eq!(of(&[failed, (9, "C", "R 0 + 64 [0]")]), (ended(9), String::new()));
+    // Nothing of it waits any more, nor is a later operation affected.
+    let again = [stray, (9, "C", "R 0 + 64 [0]"), (10, "C", "R 0 + 8 [0]")];
+    assert!(of(&again).1.contains("1 completion matches"));
+    let two =
+        [stray, (6, "Q", "R 0 + 64 [b]"), (9, "C", "R 0 + 64 [0]"), (10, "C", "R 0 + 64 [0]")];
+    assert_eq!(of(&two).0, [Some(10_000), Some(3000)]);
+    for parts in [["R 0 + 32 [-5]", "R 32 + 32 [0]"], ["R 32 + 32 [-5]", "R 0 + 32 [-5]"]] {
+        let (responses, notes) = of(&[(5, "C", parts[0]), (6, "C", parts[1])]);
+        assert_eq!(responses, [None], "{parts:?}");
+        assert!(notes.contains("1 operation failed"), "{notes}");
+    }
+    // All operations of a merged request fail.
+    let merged = [(1, "Q", "R 64 + 8 [b]"), (5, "C", "R 0 + 72 [-5]")];
+    assert!(of(&merged).1.contains("2 operations failed"), "{}", of(&merged).1);
+}
+
 /// A flush request completes all flushes that were queued before it was issued.
 #[test]
 fn a_flush_request_completes_its_flushes() {
@@ -216,6 +246,13 @@ fn a_flush_request_completes_its_flushes() {
     };
     let text: String = events.iter().map(kernel).collect();
     assert_eq!(responses(&file(&text)), queued);
+    // A failed request is counted once, and not again with its parts.
+    let (before, after) = text.split_once("0.000090: ").unwrap();
+    let bio = "a-1 [001] ..... 0.000092: block_bio_complete: 8,0 FWS 0 + 0 [-5]\n";
+    let failed = format!("{before}0.000090: {}{bio}", after.replacen("[0]", "[-5]", 1));
+    let failed = file(&failed);
+    assert_eq!(responses(&failed), [us(50), us(49), None, None]);
+    assert!(failed.notes.join("; ").contains("1 operation failed"), "{:?}", failed.notes);
     // An operation of biosnoop that flushes before it writes takes that long in all.
     let snoop = BIOSNOOP.replacen(" R 13092432", " FWS 13092432", 1);
     let expected = [Some(740_000), Some(500_000), Some(500_000), Some(1_020_000)];

@@ -78,7 +78,11 @@ impl<'a> Cursor<'a> {
             Start::Oldest => (shared.log.oldest_position(), 0, 0),
         };
         // The index may include chunks that are not persisted yet.
-        let position = position.min(shared.log.durable_position());
+        let mut position = position.min(shared.log.durable_position());
+        if let (Start::TimeNs(_), End::Message(number)) = (order.start, order.end) {
+            // An end before the start: the chunk of the end shows whether its message is still kept.
+            position = position.min(shared.log.seek_message(number));
+        }
         let end = match order.end {
             End::Never => None,
             End::Now => Some(persisted),
@@ -291,5 +295,91 @@ impl<'a> Cursor<'a> {
         self.next = self.next.max(after);
         self.position = core.layout.after(header);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::publishers::Publishers;
+    use crate::shared::ChunkBuffer;
+    use crate::slice::Allowance;
+    use crate::storage::MemoryStorage;
+    use crate::wanted::Selection;
+    use iodyno_msglog::log::Tail;
+    use iodyno_msglog::{Action, Durability, Layout, Log, LogOptions, Message, MessageKind, State};
+    use std::collections::{BTreeMap, VecDeque};
+
+    const MESSAGES: u64 = 300;
+
+    /// A server's state with a log of [`MESSAGES`] messages of 16 KiB, at 1 ns, 2 ns and so on.
+    fn core(segments: u64) -> Core {
+        let (segment_bytes, chunk_bytes) = (512 << 10, 64 << 10);
+        let capacity_bytes = (64 << 10) + segments * segment_bytes;
+        let layout = Layout::new(7, capacity_bytes, segment_bytes, chunk_bytes, 4096).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(capacity_bytes));
+        let state = State::default();
+        let publishers = Publishers::new(&state, 0, segment_bytes);
+        let mut log = Log::new(layout, LogOptions::default(), Tail::empty(), state);
+        let body = [7; 16 << 10];
+        for time_ns in 1..=MESSAGES {
+            let (kind, topic, key) = (MessageKind::Publish, "t", &b""[..]);
+            let message =
+                Message { kind, publisher: 0, sequence: 0, time_ns, topic, key, body: &body };
+            let mut buffers = || ChunkBuffer(storage.buffer(chunk_bytes as usize));
+            log.append(&message, &mut buffers).unwrap();
+            while let Some(action) = log.next_action() {
+                match action {
+                    Action::Write { chunk, offset_bytes, len_bytes, buffer } => {
+                        let bytes = &(*buffer).as_ref()[..len_bytes];
+                        storage.write_at(offset_bytes, bytes).unwrap();
+                        log.written(chunk, true);
+                    }
+                    Action::Flush => log.flushed(true),
+                }
+            }
+            while log.next_persisted().is_some() {}
+        }
+        let shared = Shared {
+            log,
+            recent: VecDeque::new(),
+            publishers,
+            connections: BTreeMap::new(),
+            time_ns: MESSAGES,
+            failure: None,
+            is_stopping: false,
+            is_ending: false,
+        };
+        Core::new(storage, Limits::default(), Vec::new(), Durability::Batch, shared)
+    }
+
+    /// Reads a stream to its end, and returns the bookmark and whether it had messages.
+    fn bookmark(core: &Core, start: Start, end: u64) -> (u64, bool) {
+        let charge = Charge::none(&core.memory.requests);
+        let wanted = Selection::new("", "", None).parse(charge).unwrap();
+        let order = Order { start, end: End::Message(end), wanted };
+        let mut cursor = Cursor::open(&core.storage, &core.lock(), order).unwrap();
+        let (mut out, mut allowance, mut has_any) = (Vec::new(), Allowance::new(), false);
+        while cursor.advance(core, &mut out, &mut Slice::new(&core.gate, &mut allowance)).unwrap()
+            != Progress::Ended
+        {
+            has_any |= !out.is_empty();
+            out.clear();
+        }
+        (cursor.next(), has_any || !out.is_empty())
+    }
+
+    /// The bookmark of a stream that ends before its start passes over no message that is kept.
+    #[test]
+    fn a_bookmark_passes_over_no_kept_message() {
+        let whole = core(16);
+        assert_eq!(bookmark(&whole, Start::TimeNs(250), 50), (50, false));
+        assert_eq!(bookmark(&whole, Start::TimeNs(10 * MESSAGES), 50), (50, false));
+        assert_eq!(bookmark(&whole, Start::TimeNs(250), 260), (260, true));
+        let cut = core(6);
+        let (oldest, _) = bookmark(&cut, Start::Oldest, 50);
+        assert!((51..290).contains(&oldest), "{oldest}");
+        assert_eq!(bookmark(&cut, Start::TimeNs(290), 50), (oldest, false));
     }
 }

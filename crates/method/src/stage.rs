@@ -135,7 +135,8 @@ pub struct Series {
     pub samples_max: u32,
     /// Idle time between samples, ns.
     pub wait_ns: u64,
-    /// Amount of writing after which the series ends, as a multiple of the capacity (of an active range in bytes: of its size); `None` for no such limit.
+    /// Amount of writing after which the series ends, as a multiple of the capacity (of an active range in bytes: of
+    /// its size); `None` for no such limit.
     pub fills_max: Option<f64>,
     /// The steady-state test uses every n-th sample, where n is this value. The series ends once the test is passed.
     /// `None` for no steady-state test.

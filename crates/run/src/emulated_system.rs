@@ -308,7 +308,7 @@ fn populate(
         devices.extend((0..members).map(|_| (device.clone(), state)));
         volumes.push(volume);
     }
-    let pooled = pool(wanted, &mut devices);
+    let pooled = pool(wanted, &mut devices).map_err(RunError::Impossible)?;
     // Read caches, after all volumes: the number of the cached volume, the device, the size in bytes.
     let mut caches = Vec::new();
     for (volume, of) in wanted.iter().enumerate() {
@@ -354,18 +354,26 @@ fn populate(
 
 /// Takes the limits of devices that share them, and returns the shared ones: those of a pooled class, as Google's
 /// Persistent Disks ("Configure disks to meet performance requirements"). Volumes of other classes beside them would
-/// share these limits too, so the limits then stay with each device.
-fn pool(wanted: &[Wanted<'_>], devices: &mut [(Device, Preconditioned)]) -> Vec<Limit> {
-    let classes = || wanted.iter().map(|of| of.class.as_ref().filter(|class| class.is_pooled));
-    let Some(Some(class)) = classes().next() else { return Vec::new() };
-    if devices.len() < 2 || classes().any(|other| other != Some(class)) {
-        return Vec::new();
+/// share these limits too, so the limits then stay with each volume.
+fn pool(
+    wanted: &[Wanted<'_>],
+    devices: &mut [(Device, Preconditioned)],
+) -> Result<Vec<Limit>, String> {
+    let is_volume = |device: &Device| matches!(device.kind, Kind::Volume(_));
+    let mut volumes = wanted.iter().filter(|of| is_volume(&of.device));
+    let Some((first, class)) = volumes.next().and_then(|of| Some((of, of.class.as_ref()?))) else {
+        return Ok(Vec::new());
+    };
+    let all = devices.iter_mut().map(|(device, _)| device).filter(|device| is_volume(device));
+    let mut all: Vec<&mut Device> = all.collect();
+    if !class.is_pooled || all.len() < 2 || volumes.any(|of| of.class.as_ref() != Some(class)) {
+        return Ok(Vec::new());
     }
-    let all_bytes = devices.iter().map(|(device, _)| device.capacity_bytes()).sum();
-    for (device, _) in devices {
+    let all_bytes = all.iter().map(|device| device.capacity_bytes()).sum();
+    for device in &mut all {
         device.limits.clear();
     }
-    class.pooled_limits(all_bytes)
+    class.pooled_limits(&first.name.volume, all_bytes)
 }
 
 /// Groups existing volumes into the arrays of one level (0: arrays of devices). Returns the groups, and for each group

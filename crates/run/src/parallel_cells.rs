@@ -40,7 +40,7 @@ pub(crate) fn beside(
         if refuse::misfit(run, &next.cell.spec, next.engine, own).is_some() {
             continue;
         }
-        let Some(system) = schedule.system(&next.cell)? else { continue };
+        let Some(system) = schedule.system(&next)? else { continue };
         let (targets, _) = targets_of(&next, own, volumes(&system, next.targets.clone()))?;
         let plan = cell_plan(run, &next, targets, None, None);
         all.push((next, plan));

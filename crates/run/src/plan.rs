@@ -3,6 +3,7 @@
 
 use crate::resolved_run::{MethodRun, ResolvedRun};
 use iodyno_drive::why_not_warmed_up;
+use iodyno_emulate::spec::Kind;
 use iodyno_measure::Threshold;
 use iodyno_method::Budget;
 use iodyno_targets::{Health, Inspection};
@@ -378,11 +379,15 @@ fn states(run: &ResolvedRun) -> Vec<String> {
 }
 
 /// States why buffers and caches of emulated devices are not warmed up before some cells, one sentence per reason.
-/// Devices that were never written need no warm-up.
+/// Devices that were never written need no warm-up, and neither do memory and cloud volumes.
 fn not_warmed_up(run: &ResolvedRun) -> Vec<String> {
     let Some(emulated) = run.emulated.as_ref().filter(|emulated| !emulated.live) else {
         return Vec::new();
     };
+    let is_buffered = |kind: &Kind| matches!(kind, Kind::Flash(_) | Kind::Disk(_));
+    if !emulated.system.devices().any(|placed| is_buffered(&placed.device.kind)) {
+        return Vec::new();
+    }
     let cells = run.cells.iter().filter(|cell| emulated.were_written(cell));
     let mut reasons: Vec<&str> = cells.filter_map(why_not_warmed_up).collect();
     reasons.sort_unstable();

@@ -58,7 +58,7 @@ fn own_cells(
         }
     }
     let is_live = on.run.emulated.as_ref().is_some_and(|emulated| emulated.live);
-    let mut cells = match on.schedule.system(&task.cell)? {
+    let mut cells = match on.schedule.system(task)? {
         None => real::measure(on, task, start),
         Some(system) if is_live => emulated::serve(on, task, start, &system),
         Some(system) => emulated::simulate(on, task, start, &system, beside),

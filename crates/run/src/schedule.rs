@@ -252,7 +252,7 @@ impl<'a> Schedule<'a> {
     /// Records that an emulated cell ran.
     pub(crate) fn ran(&mut self, task: &Task) {
         if let Some(devices) = &mut self.devices {
-            devices.ran(&task.cell, task.targets.clone());
+            devices.ran(&task.cell, stage_of(task), task.targets.clone());
         }
     }
 
@@ -264,8 +264,9 @@ impl<'a> Schedule<'a> {
     }
 
     /// Emulated system in its state before a cell; None for real targets.
-    pub(crate) fn system(&self, cell: &CellSpec) -> Result<Option<Arc<System>>, RunError> {
-        self.devices.as_ref().map(|devices| devices.system(cell)).transpose()
+    pub(crate) fn system(&self, task: &Task) -> Result<Option<Arc<System>>, RunError> {
+        let devices = self.devices.as_ref();
+        devices.map(|devices| devices.system(&task.cell, stage_of(task))).transpose()
     }
 
     /// Returns up to `most` cells that follow `task` in the same round. Stops before a cell that depends on an
@@ -346,8 +347,12 @@ impl<'a> Schedule<'a> {
         plan: &CellPlan,
     ) -> Result<Option<&mut Carried>, RunError> {
         let new = NewMachine {
-            // A separate seed: that of the first cell would correlate the devices with its streams.
-            seed: rng::key(self.run.request.seed, "carried machine", 0),
+            // A separate seed: that of a cell would correlate the devices with its streams. Repeats of a cell that does
+            // not continue must differ.
+            seed: match task.cell.emulation.precondition {
+                Precondition::Carried => rng::key(self.run.request.seed, "carried machine", 0),
+                _ => rng::key(task.cell.seed, "carried machine", 0),
+            },
             threads_max: self.run.cells.iter().map(|c| c.spec.threads()).max().unwrap_or(1),
             is_kept: self.method().is_some_and(|(_, method)| method.carries_state()),
         };
@@ -361,7 +366,7 @@ impl<'a> Schedule<'a> {
     pub(crate) fn states(&self, task: &Task) -> Vec<String> {
         match (&self.run.emulated, &self.devices) {
             (Some(emulated), _) if task.place.is_none() => emulated.states(&task.cell),
-            (_, Some(devices)) => devices.states(&task.cell),
+            (_, Some(devices)) => devices.states(&task.cell, stage_of(task)),
             _ => Vec::new(),
         }
     }
@@ -462,4 +467,9 @@ pub(crate) fn touches_nothing(cell: &Cell) -> bool {
     let did = &cell.evidence.preparation;
     let nothing = matches!(did, Some(Preparation::Waited(_) | Preparation::Reused(_)));
     is_preparation && cell.series.is_empty() && nothing
+}
+
+/// Number of the method's stage to which a task belongs; 0 without a method.
+fn stage_of(task: &Task) -> u32 {
+    task.place.as_ref().map_or(0, |place| place.stage)
 }

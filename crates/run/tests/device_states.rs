@@ -64,6 +64,22 @@ fn a_purged_device_holds_what_was_written_since() {
     assert_eq!(state(&after[2]), "random in 4 KiB blocks, 75 % full");
     let unpurged = cells(&format!("{}{}", fill(part), own("0%..100%")));
     assert_eq!(state(&unpurged[1]), "random in 4 KiB blocks");
+    // What earlier stages wrote in their own states is there, too.
+    let whole = own("0%..100%");
+    let reads = own(part).replace("\"own\"", "\"reads\"").replace("\"0%\"", "\"100%\"");
+    let after = cells(&format!("{PURGE}{}{whole}{reads}", fill(part)));
+    assert_eq!(state(&after[3]), "random in 4 KiB blocks");
+}
+
+/// Cells on empty devices are independent of each other, also if later cells continue.
+#[test]
+fn cells_on_empty_devices_differ() {
+    let fresh =
+        |name: &str| stage(name, "cells", "state = \"fresh\"").replace("\"0%\"", "\"100%\"");
+    let series = stage("series", "series", "samples = 1");
+    let all = cells_on("model:gcp-pd-ssd", &[fresh("a"), fresh("b"), series].concat(), &[]);
+    let means = [0, 1].map(|at| all[at].total().response_time().mean_ns().unwrap());
+    assert_ne!(means[0].to_bits(), means[1].to_bits());
 }
 
 /// A cell that continues does so from the previous writing cell: on its machine, or in the steady state in which that

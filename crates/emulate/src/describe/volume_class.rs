@@ -230,11 +230,18 @@ impl VolumeClass {
     }
 
     /// Returns the limits that volumes of a pooled class share, from their total size. A total beyond the largest size
-    /// has the limits of that size.
-    pub fn pooled_limits(&self, all_bytes: u64) -> Vec<Limit> {
+    /// has the limits of that size. `options` are those of each volume.
+    ///
+    /// # Errors
+    /// As of [`Self::volume`].
+    pub fn pooled_limits(
+        &self,
+        options: &VolumeOptions,
+        all_bytes: u64,
+    ) -> Result<Vec<Limit>, String> {
         let size_bytes = self.has_sizes().then_some(all_bytes.min(self.sizes_bytes[2]));
-        self.volume("", &VolumeOptions { size_bytes, ..VolumeOptions::default() })
-            .map_or_else(|_| Vec::new(), |(_, limits)| limits)
+        let options = VolumeOptions { size_bytes, ..*options };
+        self.volume("", &options).map(|(_, limits)| limits)
     }
 
     fn size_bytes(&self, name: &str, options: &VolumeOptions) -> Result<u64, String> {

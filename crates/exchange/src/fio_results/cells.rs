@@ -108,19 +108,28 @@ fn unique(name: &str, taken: &BTreeSet<&str>) -> String {
 /// Adds remarks on logs without effect, and on logs whose latencies include submission.
 fn about_logs(files: &[(LogKind, &LogFile)], say: &mut dyn FnMut(String)) {
     let has = |kind| files.iter().any(|(of, _)| *of == kind);
-    let is_each = |kind| {
+    // An empty log, such as that of clat with disable_clat=1, is neither.
+    let has_first = |kind, is_each: bool| {
         let rows = files.iter().filter(|(of, _)| *of == kind);
         let mut first = rows.filter_map(|(of, file)| file.rows(*of, false).next()?.ok());
-        first.any(|row| row.block_bytes > 0)
+        first.any(|row| (row.block_bytes > 0) == is_each)
     };
+    let is_each = |kind| has_first(kind, true);
     if has(LogKind::SubmissionLatency) {
         say("submission latencies (slat) have no place in a notebook, and were left out".to_owned());
     }
-    if !has(LogKind::CompletionLatency) && is_each(LogKind::TotalLatency) {
-        say("its latencies include submission: they come from its `_lat` logs, since no `_clat` log was given".to_owned());
+    if !is_each(LogKind::CompletionLatency) && is_each(LogKind::TotalLatency) {
+        let why = if has(LogKind::CompletionLatency) {
+            "its `_clat` logs have no row per I/O"
+        } else {
+            "no `_clat` log was given"
+        };
+        say(format!(
+            "its latencies include submission: they come from its `_lat` logs, since {why}"
+        ));
     }
     let latency = [LogKind::CompletionLatency, LogKind::TotalLatency];
-    if latency.into_iter().any(|kind| has(kind) && !is_each(kind)) {
+    if latency.into_iter().any(|kind| has_first(kind, false)) {
         say("its latency logs were left out, since percentiles can't be computed from averages (log_avg_msec): measure with log_avg_msec=0 or log_hist_msec".to_owned());
     }
 }

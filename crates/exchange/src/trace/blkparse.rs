@@ -57,6 +57,7 @@ impl Blkparse {
                 if let Some(device) = flushed(event.device, event.rwbs) {
                     self.in_flight.flush_completed(device, end_ns, &mut to.builder);
                 } else if let Some(range) = range
+                    && range.sectors > 0
                     && !self.in_flight.completed(range, end_ns, are_merged, &mut to.builder)
                 {
                     self.in_flight.was_unmatched();

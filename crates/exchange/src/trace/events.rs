@@ -148,6 +148,7 @@ impl Lines for Events {
         let end_ns = (!is_failed).then_some(at_ns);
         if let Some(device) = flushed(device, rwbs).filter(|_| name == "block_rq_complete") {
             self.in_flight.flush_completed(device, end_ns, &mut to.builder);
+            return Ok(());
         }
         let Some(range) = range else { return Ok(()) };
         if is_requeue {

@@ -2,13 +2,13 @@
 //!
 //! A completion belongs to the latest pending operation with the same device, start, length and kind. It can also
 //! cover several merged operations that fill its range without a gap, or a part of an operation, which ends with its
-//! last part. Any other completion is counted as unmatched.
+//! last part or with a completion of its whole range. Any other completion is counted as unmatched.
 //!
 //! Flushes have no range. The block layer merges queued flushes into one request per device.
 
 use iodyno_units::OpKind;
 use iodyno_workload::trace::TraceBuilder;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Maximum number of operations that wait for their completion. If it is exceeded, all of them are forgotten.
 const IN_FLIGHT_MAX: usize = 1 << 20;
@@ -18,7 +18,7 @@ const MERGED_MAX: usize = 4096;
 const AROUND_MAX: usize = 64;
 
 /// A range of sectors on a device, with the kind of operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) device: u64,
     pub(super) kind: OpKind,
@@ -47,6 +47,25 @@ struct Waiting {
     is_requeued: bool,
 }
 
+/// An operation of which parts have completed.
+#[derive(Debug)]
+struct Divided {
+    /// Range of the whole operation.
+    place: Place,
+    /// Starts of the waiting rests.
+    rests: BTreeSet<u64>,
+    /// Whether a part has failed; the operation is then counted as failed.
+    is_failed: bool,
+}
+
+/// Operations that a completion matches, by index in the trace.
+enum Match {
+    /// It completes a part of this operation.
+    Part(usize),
+    /// It ends these.
+    Ended(Vec<usize>),
+}
+
 /// Flushes of a device that wait for their completion, by index in the trace.
 #[derive(Debug, Default)]
 struct Flushes {
@@ -61,8 +80,10 @@ struct Flushes {
 pub(super) struct InFlight {
     waiting: BTreeMap<Key, Vec<Waiting>>,
     count: usize,
-    /// Number of waiting parts of each operation that has more than one.
-    parts: HashMap<usize, usize>,
+    /// Operations of which rests wait.
+    divided: HashMap<usize, Divided>,
+    /// Range and index of each operation in `divided`.
+    divided_places: BTreeSet<(Place, usize)>,
     /// Flushes by device.
     flushes: HashMap<u64, Flushes>,
     /// Number of completions that match no operation.
@@ -80,7 +101,8 @@ impl InFlight {
     fn make_room(&mut self) {
         if self.count >= IN_FLIGHT_MAX {
             self.waiting.clear();
-            self.parts.clear();
+            self.divided.clear();
+            self.divided_places.clear();
             self.flushes.clear();
             self.count = 0;
         }
@@ -157,10 +179,26 @@ impl InFlight {
         are_merged: bool,
         builder: &mut TraceBuilder,
     ) -> bool {
-        let Some(indices) = self.take(place, are_merged) else { return false };
-        match end_ns {
-            Some(end_ns) => indices.into_iter().for_each(|index| builder.completed(index, end_ns)),
-            None => self.failed += 1,
+        match self.take(place, are_merged) {
+            None => return false,
+            Some(Match::Part(index)) => {
+                if end_ns.is_none()
+                    && let Some(divided) = self.divided.get_mut(&index)
+                    && !std::mem::replace(&mut divided.is_failed, true)
+                {
+                    self.failed += 1;
+                }
+            }
+            Some(Match::Ended(indices)) => {
+                for index in indices {
+                    let has_failed = self.forget_divided(index).is_some_and(|it| it.is_failed);
+                    match end_ns {
+                        _ if has_failed => {}
+                        Some(end_ns) => builder.completed(index, end_ns),
+                        None => self.failed += 1,
+                    }
+                }
+            }
         }
         true
     }
@@ -170,28 +208,60 @@ impl InFlight {
         self.unmatched += 1;
     }
 
-    /// Removes and returns the operations that a completion ends, by index. Empty if it completes only a part of
-    /// one; None if no operation matches.
-    fn take(&mut self, place: Place, are_merged: bool) -> Option<Vec<usize>> {
-        if let Some(one) = self.take_latest(place.key(), |w| w.sectors == place.sectors) {
-            return Some(self.last_part(one.index).into_iter().collect());
-        }
-        if are_merged && let Some(all) = self.take_merged(place) {
-            return Some(all);
-        }
+    /// Finds the operations that a completion matches, and removes what no longer waits. None if there are none.
+    fn take(&mut self, place: Place, are_merged: bool) -> Option<Match> {
         let Place { device, kind, sector, sectors } = place;
         let end = sector.checked_add(sectors).filter(|_| sectors > 0)?;
+        if let Some(one) = self.take_latest(place.key(), |w| w.sectors == sectors) {
+            return Some(self.part_ended(one.index, sector));
+        }
+        if let Some(index) = self.take_rests(place) {
+            return Some(Match::Ended(vec![index]));
+        }
+        if are_merged && let Some(all) = self.take_merged(place) {
+            return Some(Match::Ended(all));
+        }
         // A driver completes a request from its start on, but the requests of a split operation complete in any order.
         let start = if are_merged { self.start_around(place)? } else { sector };
         let around = |w: &Waiting| w.sectors > sectors && w.sectors - sectors >= sector - start;
         let whole = self.take_latest((device, kind, start), around)?;
         let rests = [(start, sector - start), (end, start + whole.sectors - end)];
         let rests = rests.into_iter().filter(|(_, sectors)| *sectors > 0);
-        *self.parts.entry(whole.index).or_insert(1) += rests.clone().count() - 1;
+        let was = Place { sector: start, sectors: whole.sectors, ..place };
+        self.divide(whole.index, was, rests.clone().map(|(start, _)| start));
         for (start, sectors) in rests {
             self.put((device, kind, start), Waiting { sectors, is_rest: true, ..whole });
         }
-        Some(Vec::new())
+        Some(Match::Part(whole.index))
+    }
+
+    /// Records that a waiting range of an operation, the whole or a rest, is replaced by rests with these starts.
+    fn divide(&mut self, index: usize, was: Place, rests: impl Iterator<Item = u64>) {
+        let divided = self.divided.entry(index).or_insert_with(|| {
+            self.divided_places.insert((was, index));
+            Divided { place: was, rests: BTreeSet::new(), is_failed: false }
+        });
+        divided.rests.remove(&was.sector);
+        divided.rests.extend(rests);
+    }
+
+    /// Removes the rests of the latest divided operation with this range, and returns its index. Its earlier parts no
+    /// longer count: they may belong to other operations.
+    fn take_rests(&mut self, place: Place) -> Option<usize> {
+        let of_place = (place, 0)..=(place, usize::MAX);
+        let (_, index) = *self.divided_places.range(of_place).next_back()?;
+        let divided = self.forget_divided(index)?;
+        for start in divided.rests {
+            self.take_latest((place.device, place.kind, start), |w| w.index == index);
+        }
+        self.failed -= u64::from(divided.is_failed);
+        Some(index)
+    }
+
+    fn forget_divided(&mut self, index: usize) -> Option<Divided> {
+        let divided = self.divided.remove(&index)?;
+        self.divided_places.remove(&(divided.place, index));
+        Some(divided)
     }
 
     /// Start of the latest-starting operation that contains the range and more.
@@ -205,18 +275,15 @@ impl InFlight {
         around.next().map(|(start, _)| start)
     }
 
-    /// Counts a part of an operation as completed; the operation, if it was the last.
-    fn last_part(&mut self, index: usize) -> Option<usize> {
-        match self.parts.get_mut(&index) {
-            Some(parts) if *parts > 1 => {
-                *parts -= 1;
-                None
-            }
-            _ => {
-                self.parts.remove(&index);
-                Some(index)
+    /// Counts a waiting range of an operation as completed, which ends the operation if no other waits.
+    fn part_ended(&mut self, index: usize, start: u64) -> Match {
+        if let Some(divided) = self.divided.get_mut(&index) {
+            divided.rests.remove(&start);
+            if !divided.rests.is_empty() {
+                return Match::Part(index);
             }
         }
+        Match::Ended(vec![index])
     }
 
     fn take_latest(&mut self, key: Key, is: impl Fn(&Waiting) -> bool) -> Option<Waiting> {

@@ -107,6 +107,7 @@ fn the_limit_is_named() {
         ("exflash-400g random-write", json!("programs at once")),
         ("ebs-gp2 random-read", json!("IOPS limit while credits last")),
         ("ebs-gp3?size=1TiB seq-read", json!("throughput limit")),
+        ("ram-in-process random-read", json!("copying threads")),
     ] {
         let cell = cell(&place, words);
         assert_eq!(
@@ -115,6 +116,9 @@ fn the_limit_is_named() {
         );
         assert!(number(&cell["limit"]["iops_at_most"]) >= number(&cell["iops"]));
     }
+    // Disks that share their limits: 6000, and 30 per GiB of all.
+    let pooled = cell(&place, "gcp-pd-ssd?size=100GiB*2 random-read");
+    assert!((number(&pooled["iops"]) / 12_000.0 - 1.0).abs() < 0.01, "{pooled}");
     // A limit is busy before anything waits for it, and gives the bound.
     let text = place.iodyno("explain ebs-gp3 random-read --depth 1").succeeds().stdout.clone();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

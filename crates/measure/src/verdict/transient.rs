@@ -44,16 +44,17 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
         say("TRANSIENT", Level::Warning, moved(level, cell));
         return;
     }
+    // False for parts of a longer course.
+    if cell.evidence.skew_missing {
+        say("TRANSIENT", Level::Warning, SKEWED.to_owned());
+        return;
+    }
     if is_part {
         return;
     }
     let mut choosing = cell.evidence.stores.iter().filter(|level| level.choice_bytes > 0);
     if let Some(level) = choosing.find(|level| is_short_for(level)) {
         say("TRANSIENT", Level::Warning, swings(level, cell.window_ns));
-        return;
-    }
-    if cell.evidence.skew_missing {
-        say("TRANSIENT", Level::Warning, SKEWED.to_owned());
     }
 }
 

@@ -1,8 +1,8 @@
 //! State of a run's emulated devices from step to step: what purges, fills and writing cells leave, and the machine on
 //! which cells continue.
 //!
-//! A cell in its own long-term state has a new machine. After a purge, its devices hold only the data written since
-//! and that of the cell's own writes. A cell that continues has the machine of the previous one. If there is none, a
+//! A cell in its own long-term state has a new machine. After a purge, its devices hold the data that fills, continuing
+//! cells and earlier stages wrote since, and that of the cell's own writes. A cell that continues has the machine of the previous one. If there is none, a
 //! new machine starts in the state in which the last writing cell was constructed, or after the last purge or fill.
 
 use super::Emulated;
@@ -23,9 +23,20 @@ pub(crate) struct Prepared {
     how: Precondition,
     /// End of the data written since the last purge, as a fraction of the capacity; `None` without a purge.
     pub(super) written: Option<f64>,
+    /// Number of the last stage with writing cells in their own state, and the end of their data, as in `written`. Only
+    /// later stages start with these data, because cells of one stage may run in parallel.
+    own: Option<(u32, f64)>,
     /// State in which the last writing cell was constructed, and the cell's name; `None` if there was no such cell
     /// since the last purge or fill.
     left: Option<(Preconditioned, String)>,
+}
+
+impl Prepared {
+    /// Volume as cells of a stage find it.
+    fn before(&self, stage: u32) -> Self {
+        let own = self.own.filter(|(of, _)| *of < stage).map_or(0.0, |(_, end)| end);
+        Self { written: self.written.map(|written| written.max(own)), ..self.clone() }
+    }
 }
 
 /// Machine on which each cell continues in the state that the previous cell left.
@@ -65,7 +76,7 @@ impl<'a> Devices<'a> {
     pub(crate) fn purged(&mut self, volumes: Range<usize>) {
         for volume in &mut self.volumes[volumes] {
             let how = Precondition::Fresh;
-            *volume = Prepared { how, written: Some(0.0), left: None };
+            *volume = Prepared { how, written: Some(0.0), ..Prepared::default() };
         }
         self.continued = None;
     }
@@ -76,9 +87,10 @@ impl<'a> Devices<'a> {
         for number in volumes {
             let end = self.end_of(number, spec);
             let volume = &mut self.volumes[number];
-            let left = volume.left.take().map_or(0.0, |(state, _)| state.fill);
+            let own = volume.own.take().map_or(0.0, |(_, end)| end);
+            volume.left = None;
             volume.how = Precondition::Sequential;
-            volume.written = volume.written.map(|written| written.max(end).max(left));
+            volume.written = volume.written.map(|written| written.max(end).max(own));
             let fill = volume.written.unwrap_or(self.emulated.volumes[number].fill);
             let words = if fill < 1.0 {
                 let percent = Percent::from_fraction(fill).to_string().replace('%', " %");
@@ -101,10 +113,10 @@ impl<'a> Devices<'a> {
         }
     }
 
-    /// System in its state before a cell.
-    pub(crate) fn system(&self, cell: &CellSpec) -> Result<Arc<System>, RunError> {
+    /// System in its state before a cell of a stage.
+    pub(crate) fn system(&self, cell: &CellSpec, stage: u32) -> Result<Arc<System>, RunError> {
         if cell.emulation.precondition != Precondition::Carried {
-            return Ok(self.emulated.in_states(&self.constructed(cell)));
+            return Ok(self.emulated.in_states(&self.constructed(cell, stage)));
         }
         if self.emulated.live {
             return Err(RunError::Impossible(
@@ -118,8 +130,9 @@ impl<'a> Devices<'a> {
     }
 
     /// States constructed for a cell that does not continue.
-    fn constructed(&self, cell: &CellSpec) -> Vec<Preconditioned> {
-        self.emulated.states_after(cell, &cell.emulation, &self.volumes)
+    fn constructed(&self, cell: &CellSpec, stage: u32) -> Vec<Preconditioned> {
+        let volumes: Vec<Prepared> = self.volumes.iter().map(|of| of.before(stage)).collect();
+        self.emulated.states_after(cell, &cell.emulation, &volumes)
     }
 
     /// States in which a new machine starts for cells that continue.
@@ -180,14 +193,13 @@ impl<'a> Devices<'a> {
         self.volumes.iter().zip(self.start(cell)).map(words).collect()
     }
 
-    /// Records that a cell ran on some volumes, or that a finished cell was skipped on resuming.
-    pub(crate) fn ran(&mut self, cell: &CellSpec, volumes: Range<usize>) {
+    /// Records that a cell of a stage ran on some volumes, or that a finished cell was skipped on resuming.
+    pub(crate) fn ran(&mut self, cell: &CellSpec, stage: u32, volumes: Range<usize>) {
         let CellSpec { name, spec, emulation, .. } = cell;
         if !spec.changes_content() && spec.log().is_none() {
             return;
         }
         if emulation.precondition != Precondition::Workload {
-            // Cells in their own state are not counted here: some run before their turn.
             for number in volumes {
                 let end = self.end_of(number, spec);
                 let volume = &mut self.volumes[number];
@@ -195,19 +207,24 @@ impl<'a> Devices<'a> {
             }
             return;
         }
-        let states = self.constructed(cell);
+        let states = self.constructed(cell, stage);
         for number in volumes {
-            self.volumes[number].left = Some((states[number], name.clone()));
+            let end = self.end_of(number, spec);
+            let volume = &mut self.volumes[number];
+            *volume = volume.before(stage);
+            let own = volume.own.filter(|(of, _)| *of == stage).map_or(0.0, |(_, end)| end);
+            volume.own = Some((stage, own.max(end)));
+            volume.left = Some((states[number], name.clone()));
         }
         self.continued = None;
     }
 
     /// State of each volume at the start of a method's cell, as text.
-    pub(crate) fn states(&self, cell: &CellSpec) -> Vec<String> {
+    pub(crate) fn states(&self, cell: &CellSpec, stage: u32) -> Vec<String> {
         match (cell.emulation.precondition, &self.continued) {
             (Precondition::Carried, Some(continued)) => continued.states.clone(),
             (Precondition::Carried, None) => self.words_of_start(cell),
-            _ => self.constructed(cell).iter().map(ToString::to_string).collect(),
+            _ => self.constructed(cell, stage).iter().map(ToString::to_string).collect(),
         }
     }
 

@@ -114,7 +114,7 @@ fn length(system: &System) -> Length {
     } else {
         (10 * MS, 100 * MS)
     };
-    let limits = system.devices().flat_map(|of| &of.device.limits);
+    let limits = system.devices().flat_map(|of| &of.device.limits).chain(&system.limits);
     let (ramp_ns, window_ns) = match limits.map(|limit| limit.window_ns).max() {
         Some(exceeded_ns) => (ramp_ns.max(S + 2 * exceeded_ns), window_ns.max(5 * S)),
         None => (ramp_ns, window_ns),

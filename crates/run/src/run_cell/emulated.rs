@@ -59,15 +59,18 @@ pub(super) fn serve(
     let mut cells = drive_cell(&plan, &on.run.process.stop, &mut writer)?;
     record_lateness(&live, task, &plan, &mut cells);
     record_states(&mut on, task, &plan, &mut cells);
+    on.schedule.ran(task);
     Ok(cells)
 }
 
 /// Records the initial device state of each cell, and the evidence that all cells have.
 fn record_states(on: &mut StepContext<'_, '_>, task: &Task, plan: &CellPlan, cells: &mut [Cell]) {
     let states = on.schedule.states(task);
-    // A method follows the drift of cells that continue; the figures of writes before a round do not matter.
-    let prepares = task.place.as_ref().is_some_and(|place| place.role == Role::Prepare);
-    let is_part = prepares || task.cell.emulation.precondition == Precondition::Carried;
+    // A method follows the drift of cells that continue, or that begin on an empty device; the figures of writes before
+    // a round do not matter.
+    let is_part = task.place.as_ref().is_some_and(|place| {
+        place.role == Role::Prepare || task.cell.emulation.precondition != Precondition::Workload
+    });
     let open_targets = &mut on.open_targets[task.targets.clone()];
     let loads = loads(plan);
     for (index, done) in cells.iter_mut().enumerate() {

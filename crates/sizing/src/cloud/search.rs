@@ -64,7 +64,7 @@ impl Kind<'_> {
             return Some((size_bytes, limits));
         }
         let all_bytes = size_bytes.saturating_mul(self.count.into());
-        Some((size_bytes, self.class.pooled_limits(all_bytes)))
+        Some((size_bytes, self.class.pooled_limits(options, all_bytes).ok()?))
     }
 }
 
