@@ -51,8 +51,8 @@ pub use facts::{
 pub use id::{check_name, id_of_digest};
 pub use jiff::Timestamp;
 pub use model::{
-    CellProgress, CellSummary, EarlierNotes, KindRate, Outcome, Progress, Run, RunHead, RunSummary,
-    Status, TargetRecord, WorkloadRecord,
+    CellProgress, CellSummary, EarlierNotes, KindRate, MessageRate, Outcome, Progress, Run,
+    RunHead, RunSummary, Status, TargetRecord, WorkloadRecord,
 };
 pub use notebook::Notebook;
 pub use path::default_path;

@@ -164,6 +164,8 @@ pub struct CellSummary {
     pub beside: Vec<KindRate>,
     /// Throughput of reads and writes together in the measured window, bytes/s.
     pub bytes_per_s: f64,
+    /// Result of a message log; `None` for other workloads and while the measurement is not finished.
+    pub messages: Option<MessageRate>,
     /// Level of the most severe verdict; `None` while the measurement is not finished.
     pub level: Option<Level>,
 }
@@ -176,6 +178,15 @@ pub struct KindRate {
     pub per_s: f64,
     /// 99th percentile of the response time, ns; `None` with too few samples.
     pub p99_ns: Option<u64>,
+}
+
+/// Rate and latency of the messages of a message log in a measurement, for lists.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageRate {
+    /// Messages persisted per second in the measured window.
+    pub per_s: f64,
+    /// 99th percentile of the time to persist a message, ns; `None` with too few samples.
+    pub persist_p99_ns: Option<u64>,
 }
 
 /// Progress of a run, without results.

@@ -4,9 +4,10 @@ use crate::Error;
 use crate::codec;
 use crate::fault::{Fault, MemoryLeft};
 use crate::load::{OfRun, STANDING, at_most, error, standing};
-use crate::model::{CellSummary, KindRate, RunSummary, Status};
+use crate::model::{CellSummary, KindRate, MessageRate, RunSummary, Status};
 use crate::value_ranges;
 use crate::writer::time_text;
+use iodyno_measure::Histogram;
 use rusqlite::{Connection, Row};
 use std::path::Path;
 
@@ -87,7 +88,9 @@ fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSumma
     let whole = |e: rusqlite::Error| ("?".to_owned(), Fault::from(e));
     let sql = format!(
         "SELECT name, {STANDING},
-             CASE WHEN json_valid(plan) THEN json_type(plan, '$.method') END AS method
+             CASE WHEN json_valid(plan) THEN json_type(plan, '$.method') END AS method,
+             EXISTS (SELECT 1 FROM workloads WHERE run = runs.number AND
+                 CASE WHEN json_valid(spec) THEN json_type(spec, '$.log') END = 'object') AS has_log
          FROM runs WHERE number = ?1"
     );
     let mut query = tx.prepare_cached(&sql).map_err(whole)?;
@@ -103,10 +106,11 @@ fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSumma
                  intervals, ops, bytes
              FROM cells WHERE run = ?1 ORDER BY position",
         )?;
+        let has_log: bool = row.get("has_log")?;
         let mut summaries = Vec::new();
         let mut rows = cells.query([number])?;
         while let Some(row) = rows.next()? {
-            let cell = cell_summary(tx, row)?;
+            let cell = cell_summary(tx, row, has_log)?;
             memory.take(cell_bytes(&cell))?;
             summaries.push(cell);
             at_most(summaries.len(), value_ranges::CELLS_MAX, "cells")?;
@@ -148,7 +152,27 @@ fn names(
     Ok(names)
 }
 
-fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
+/// Message counts of a cell (measurement) in its JSON text, which may have other fields.
+#[derive(serde::Deserialize)]
+struct Messages {
+    log: Option<Log>,
+}
+
+#[derive(serde::Deserialize)]
+struct Log {
+    messages: u64,
+    persist: Histogram,
+}
+
+/// Reads the messages of a cell's message log; None if it has none or can't be read.
+fn messages(db: &Connection, cell: i64) -> Result<Option<Log>, Fault> {
+    let mut query = db.prepare_cached("SELECT cell FROM cells WHERE number = ?1")?;
+    let text: String = query.query_row([cell], |row| row.get(0))?;
+    Ok(serde_json::from_str::<Messages>(&text).ok().and_then(|cell| cell.log))
+}
+
+/// `has_log`: whether the run has message logs.
+fn cell_summary(db: &Connection, row: &Row, has_log: bool) -> Result<CellSummary, Fault> {
     let number = |column, most| -> Result<u64, Fault> {
         Ok(value_ranges::number(row, "cells", column, most)??)
     };
@@ -162,7 +186,9 @@ fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
         if window_ns == 0 { 0.0 } else { n as f64 * 1e9 / window_ns as f64 }
     };
     let all = number("ops", value_ranges::COUNT_MAX)?;
-    let classes = codec::read_beside(db, row.get("number")?)?;
+    let cell = row.get("number")?;
+    let messages = if has_log { messages(db, cell)? } else { None };
+    let classes = codec::read_beside(db, cell)?;
     let beside_ops: u64 = classes.iter().map(|(_, stats)| stats.ops()).sum();
     let beside = classes.into_iter().map(|(kind, stats)| KindRate {
         kind,
@@ -176,6 +202,10 @@ fn cell_summary(db: &Connection, row: &Row) -> Result<CellSummary, Fault> {
         iops: per_second(all.saturating_sub(beside_ops)),
         beside: beside.collect(),
         bytes_per_s: per_second(number("bytes", value_ranges::BYTES_MAX)?),
+        messages: messages.map(|log| MessageRate {
+            per_s: per_second(log.messages),
+            persist_p99_ns: log.persist.supported_quantile_ns(0.99),
+        }),
         level: row.get::<_, Option<String>>("level")?.as_deref().and_then(codec::level_of),
     })
 }

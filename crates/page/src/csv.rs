@@ -1,8 +1,9 @@
 //! Formats tables as CSV (RFC 4180, UTF-8, LF line ends). Numbers are unrounded, in the unit named in the column's
 //! header.
 //!
-//! [`files`] returns one file per figure and table, for spreadsheets and data frames. [`text`] returns the whole
-//! document as one text in long form, one cell per line.
+//! [`table`] formats one table, for spreadsheets and data frames. [`text`] returns the whole document as one text in
+//! long form, one cell per line: figures by their ids, the heat map behind a figure's series as `ID-counts`, and tables
+//! as `SECTION-table-N`.
 //!
 //! Spreadsheets evaluate a cell that begins with `=`, `+`, `-` or `@` as a formula, which is unsafe for foreign names
 //! (targets, jobs, hosts). Such a cell gets a leading `'` unless it is a number. The page's script writes the same
@@ -27,12 +28,6 @@ pub fn table(table: &Table) -> String {
         line(&mut out, grouped.then(|| group.clone()).into_iter().chain(cells));
     }
     out
-}
-
-/// Returns one CSV file per figure (`ID.csv`; `ID-counts.csv` for the heat map behind its series) and per table
-/// (`SECTION-table-N.csv`), in document order, each as a pair of file name and content.
-pub fn files(document: &Document) -> Vec<(String, Vec<u8>)> {
-    tables(document).map(|(_, name, it)| (format!("{name}.csv"), table(&it).into_bytes())).collect()
 }
 
 /// Formats all tables of a document as one CSV text with one line per cell: section, figure or table, row

@@ -8,8 +8,8 @@ use crate::{Axis, Cell, Column, Figure, Matrix, Panel, Plot, Quantity, Row, Scal
 use crate::{Shape, Table, csv};
 
 /// Note on the counts of a heat map behind series.
-const COUNTS: &str = "The counts of the heat map are a table of their own: \u{201c}Save counts\u{201d}, or the file \
-                      that ends in `-counts.csv` of `iodyno report --csv`.";
+const COUNTS: &str = "The counts of the heat map are a table of their own: \u{201c}Save counts\u{201d}, or in \
+                      `iodyno report --csv` the lines whose `of` ends in `-counts`.";
 /// Maximum number of rows in a displayed table of a figure's data.
 const ROWS: usize = 600;
 

@@ -124,29 +124,25 @@ fn csv_has_raw_values_and_no_formulas() {
     assert_eq!(csv::table(&table), expected);
 
     let document = document(vec![Block::Table(table), Block::Figure(sample::spectrum("tail"))]);
-    let files = csv::files(&document);
-    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["s-table-1.csv", "tail.csv"]);
-    assert_eq!(files[0].1, expected.as_bytes());
     // Raw values lose nothing: the quantile of the last point is read back to the bit.
     let last = 1.0 - 10_f64.powf(-4.9);
-    assert!(std::str::from_utf8(&files[1].1).unwrap().contains(&last.to_string()));
+    assert!(csv::table(&sample::spectrum("tail").data()).contains(&last.to_string()));
 
     let all = csv::text(&document);
     assert!(all.starts_with("section,of,row,column,unit,text,value\ns,s-table-1,1,'=name,,-5,\ns,s-table-1,1,p99,ns,1.5 µs,1500.25\n"));
+    assert!(all.contains("\ns,tail,1,"), "{all}");
 }
 
-/// A heat map behind series has a file of its own, with every count.
+/// A heat map behind series has a table of its own, with every count. The note below the figure names its lines.
 #[test]
 fn counts_are_data_too() {
     let figure = sample::intervals("time");
     let Shape::Plot(plot) = &figure.shape else { panic!("no plot") };
     let heat = plot.panels[1].heat.clone().unwrap();
+    let text = csv::table(&figure.counts().unwrap());
+    let notes = figure.table().notes.join(" ");
+    assert!(notes.contains("the lines whose `of` ends in `-counts`"), "{notes}");
     let document = document(vec![Block::Figure(figure)]);
-    let files = csv::files(&document);
-    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["time.csv", "time-counts.csv"]);
-    let text = std::str::from_utf8(&files[1].1).unwrap();
     let mut lines = text.lines();
     let head = "time from (s),time to (s),latency from (ns),latency to (ns),I/Os";
     assert_eq!(lines.next(), Some(head));
@@ -160,10 +156,10 @@ fn counts_are_data_too() {
 /// Dense figures show a part of their rows on the page, and export all rows as data.
 #[test]
 fn data_files_are_whole() {
-    let files = csv::files(&sample::dense(8000));
-    assert_eq!(
-        files[0].1.split(|&byte| byte == b'\n').count(),
-        8002,
-        "a head, the points, the end"
-    );
+    let document = sample::dense(8000);
+    let dense = document.sections[0].blocks.iter().find_map(|block| match block {
+        Block::Figure(figure) => Some(csv::table(&figure.data())),
+        _ => None,
+    });
+    assert_eq!(dense.unwrap().lines().count(), 8001, "a head, the points");
 }

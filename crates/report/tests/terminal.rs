@@ -2,8 +2,8 @@
 
 use crate::samples;
 
-use iodyno_measure::{Level, Verdict};
-use iodyno_notebook::EarlierNotes;
+use iodyno_measure::{Cell, Histogram, Interval, Level, MessageLog, Verdict};
+use iodyno_notebook::{EarlierNotes, Notebook, Outcome, RunHead, WorkloadRecord};
 use iodyno_page::terminal::Style;
 use iodyno_report::json;
 use iodyno_report::terminal::{Before, Detail, Progress, list, progress_line, show, show_after};
@@ -369,4 +369,59 @@ fn notes_of_earlier_runs_are_not_repeated() {
     assert_eq!(all.len(), 3, "{all:?}");
     let shown = show(&run, Detail::default(), style(100));
     assert!(shown.contains("VIRTUAL_MACHINE"), "{shown}");
+}
+
+/// The list shows the messages of a message log, not its writes: the mean of the repeats that are not INVALID, and with
+/// several targets that of all of them. Other cells of the run stay in the list.
+#[test]
+fn a_message_log_is_listed_with_its_messages() {
+    let cell = |name: &str, target: &str, messages: Option<u64>, level: Level| {
+        let mut cell = Cell { window_ns: 2_000_000_000, interval_ns: 1_000_000, ..Cell::default() };
+        (cell.key.name, cell.key.target) = (name.to_owned(), target.to_owned());
+        cell.key.blocks = vec![(65_536, 1.0)];
+        let mut interval = Interval::default();
+        interval.class_mut(OpKind::Write).service.record_n(900, 600);
+        interval.class_mut(OpKind::Write).bytes = 600 * 65_536;
+        cell.series = vec![interval];
+        cell.log = messages.map(|messages| {
+            let mut persist = Histogram::default();
+            persist.record_n(257, messages);
+            Box::new(MessageLog { messages, persist, ..MessageLog::default() })
+        });
+        cell.verdicts = vec![Verdict { code: "A".to_owned(), level, text: String::new() }];
+        cell
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let notebook = Notebook::open(&folder.path().join("notebook.sqlite")).unwrap();
+    let listed = |name: &str, cells: &[Cell]| {
+        let spec = json!({ "log": { "message": 512 } });
+        let workloads = vec![WorkloadRecord { name: "log".to_owned(), spec }];
+        let head = RunHead { name: name.to_owned(), workloads, ..RunHead::default() };
+        let mut writer = notebook.begin(&head).unwrap();
+        for (index, cell) in cells.iter().enumerate() {
+            writer.finish_cell(index, cell).unwrap();
+        }
+        writer.finish(&Outcome::Finished, &[]).unwrap();
+        let runs = notebook.list().unwrap().into_iter().map(|run| (run, None)).collect::<Vec<_>>();
+        list(&runs[runs.len() - 1..], style(200))
+    };
+    let (all, valid) = ("all (2 targets)", Level::Valid);
+    let shown = listed("one", &[cell("batch", "a", Some(200_000), valid)]);
+    assert!(shown.contains("  100 k messages/s (persisted in p99 257 ns)"), "{shown}");
+    // Its block only limits the size of a write.
+    let run = notebook.load(&notebook.list().unwrap()[0].id).unwrap();
+    let shown = show(&run, Detail::default(), style(200));
+    assert!(shown.contains("chunks of at most 64 KiB"), "{shown}");
+    let several = [
+        ("each", "a", Some(50_000), valid),
+        ("each", "b", Some(150_000), valid),
+        ("each", all, Some(200_000), valid),
+        ("each", all, Some(100_000), Level::Note),
+        ("each", all, Some(9_000_000), Level::Invalid),
+        ("scan", "a", None, valid),
+        ("scan", all, None, valid),
+    ];
+    let several = several.into_iter().map(|(name, target, n, level)| cell(name, target, n, level));
+    let shown = listed("several", &several.collect::<Vec<_>>());
+    assert!(shown.contains("  each 75.0 k messages/s (mean of 2), scan 19.7 MB/s"), "{shown}");
 }

@@ -87,6 +87,10 @@ impl Job {
         matches!(*lock(&self.state), State::Running(..))
     }
 
+    fn has_failed(&self) -> bool {
+        matches!(*lock(&self.state), State::Ended(Err(_)))
+    }
+
     fn progress(&self, progress: Progress) {
         let mut state = lock(&self.state);
         if let State::Running(done, all) = &mut *state {
@@ -133,12 +137,14 @@ impl Studies {
         }
     }
 
-    /// Starts to simulate a study, unless it is in progress or has a result.
+    /// Starts to simulate a study, unless it is in progress or has a result. A failure is not a result.
     ///
     /// # Errors
     /// A run or another study is in progress.
     fn begin(&self, asked: Asked) -> Result<(), String> {
         let mut jobs = lock(&self.jobs);
+        // After a failure it is simulated again.
+        jobs.retain(|job| job.asked != asked || !job.has_failed());
         if jobs.iter().any(|job| job.asked == asked) {
             return Ok(());
         }
@@ -226,4 +232,29 @@ impl Studies {
 
 fn unknown(name: &str) -> String {
     format!("the catalog has no study `{name}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A study that a run interrupted is simulated again at the next request, also if nobody saw the error.
+    #[test]
+    fn an_interrupted_study_is_simulated_again() {
+        let asked = Asked::new("none", "", "");
+        let old = Arc::new(Job {
+            asked: asked.clone(),
+            state: Mutex::new(State::Ended(Err(INTERRUPTED.to_owned()))),
+            is_disturbing: AtomicBool::new(true),
+        });
+        let studies = Studies {
+            made_by: String::new(),
+            known: Vec::new(),
+            jobs: Mutex::new(vec![Arc::clone(&old)]),
+            runs: Runs::new(std::path::Path::new("/none/notebook.sqlite")).unwrap(),
+        };
+        studies.begin(asked).unwrap();
+        let jobs = lock(&studies.jobs);
+        assert!(jobs.len() == 1 && !Arc::ptr_eq(&jobs[0], &old), "{jobs:?}");
+    }
 }

@@ -76,7 +76,10 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
     if devices.len() < 2 {
         return None;
     }
-    let figure = |what: &str, quantity: Quantity, of: &dyn Fn(&Row) -> Option<f64>| {
+    let figure = |what: &str,
+                  quantity: Quantity,
+                  of: &dyn Fn(&Row) -> Option<f64>,
+                  samples: Option<&dyn Fn(&Row) -> u64>| {
         // Some workloads don't have every kind of operation.
         let has = |workload: &&String| of_workload(all, workload).any(|(_, row)| of(row).is_some());
         let workloads: Vec<String> = workloads.iter().filter(has).cloned().collect();
@@ -96,7 +99,7 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
             "A small difference may be chance: `iodyno compare` judges it from several runs of each device."
                 .to_owned(),
         ];
-        notes.extend(without_point(all, &devices, &workloads, of));
+        notes.extend(without_point(all, &devices, &workloads, of, samples));
         notes.extend(
             (devices.len() > DEVICES_MAX)
                 .then(|| format!("The first {DEVICES_MAX} of {} devices.", devices.len())),
@@ -115,14 +118,18 @@ fn section(conditions: &str, all: &[OfDevice<'_>]) -> Option<Section> {
         }
     };
     let apart = kinds_apart(all.iter().flat_map(|(_, rows)| *rows));
-    let mut blocks =
-        vec![Block::Figure(figure("throughput", Quantity::Throughput, &|row| row.bytes_per_s))];
+    let throughput = figure("throughput", Quantity::Throughput, &|row| row.bytes_per_s, None);
+    let mut blocks = vec![Block::Figure(throughput)];
     if apart.is_empty() {
-        blocks.push(Block::Figure(figure("p99 latency", Quantity::LatencyNs, &|row| nine(row, 1))));
+        let p99 = |row: &Row| nine(row, 1);
+        let p99 = figure("p99 latency", Quantity::LatencyNs, &p99, Some(&|row| row.ops));
+        blocks.push(Block::Figure(p99));
     }
     for &kind in &apart {
         let what = format!("p99 latency of {}", plural(kind));
-        let p99 = figure(&what, Quantity::LatencyNs, &|row| kind_nine(row, kind, 1));
+        let samples = |row: &Row| row.of_kind(kind).map_or(0, |of| of.ops);
+        let p99 = |row: &Row| kind_nine(row, kind, 1);
+        let p99 = figure(&what, Quantity::LatencyNs, &p99, Some(&samples));
         blocks.push(Block::Figure(p99));
     }
     // Join one table per workload, so that colours compare devices.
@@ -153,25 +160,34 @@ fn of_workload<'a>(
     rows.filter(move |(_, row)| row.at[0] == workload)
 }
 
-/// Names the drawn devices that measured a workload of the figure and have no value for it; `None` if all have one.
+/// Names the drawn devices that have a workload of the figure and no value for it, and the reason; empty if all have
+/// one. `samples`: number of samples of the figure's percentile; None if the figure shows no percentile.
 fn without_point(
     all: &[OfDevice<'_>],
     devices: &[&String],
     workloads: &[String],
     of: &dyn Fn(&Row) -> Option<f64>,
-) -> Option<String> {
-    let lacks = |device: &String| {
+    samples: Option<&dyn Fn(&Row) -> u64>,
+) -> Vec<String> {
+    let lacks = |device: &String, for_samples: bool| {
         let missing = workloads.iter().filter(|workload| {
             let mut rows = of_workload(all, workload).filter(|(name, _)| *name == device);
-            rows.clone().next().is_some() && rows.all(|(_, row)| of(row).is_none())
+            let has_samples =
+                rows.clone().any(|(_, row)| samples.is_some_and(|samples| samples(row) > 0));
+            rows.clone().next().is_some()
+                && rows.all(|(_, row)| of(row).is_none())
+                && has_samples == for_samples
         });
         let missing: Vec<&str> = missing.map(String::as_str).collect();
         (!missing.is_empty()).then(|| format!("{device} ({})", missing.join(", ")))
     };
-    let lacking: Vec<String> =
-        devices.iter().take(DEVICES_MAX).filter_map(|device| lacks(device)).collect();
-    (!lacking.is_empty())
-        .then(|| format!("Without a point, as the samples are too few: {}.", lacking.join("; ")))
+    let reasons = [("as the samples are too few", true), ("not measured", false)];
+    let notes = reasons.into_iter().filter_map(|(reason, for_samples)| {
+        let drawn = devices.iter().take(DEVICES_MAX);
+        let lacking: Vec<String> = drawn.filter_map(|device| lacks(device, for_samples)).collect();
+        (!lacking.is_empty()).then(|| format!("Without a point, {reason}: {}.", lacking.join("; ")))
+    });
+    notes.collect()
 }
 
 /// Names the best and the worst device for each workload.
@@ -194,26 +210,31 @@ fn summary(
 mod tests {
     use super::*;
 
-    /// A device in the legend without a point is named, with the workloads that it lacks.
+    /// A device in the legend without a point is named, with the workloads that it lacks and the true reason.
     #[test]
     fn devices_without_a_point_are_named() {
-        let row = |workload: &str, p99_ns: Option<u64>| Row {
+        let row = |workload: &str, ops: u64, p99_ns: Option<u64>| Row {
             at: vec![workload.to_owned()],
-            bytes_per_s: Some(1e8),
+            bytes_per_s: (ops > 0).then_some(1e8),
             nines_ns: vec![None, p99_ns],
+            ops,
             ..Row::default()
         };
-        let fast = [row("reads", Some(100_000)), row("mix", Some(200_000))];
-        let slow = [row("reads", None), row("mix", Some(9_000_000))];
+        let fast = ["reads", "mix", "trims"].map(|of| row(of, 9_000, Some(100_000)));
+        let slow =
+            [row("reads", 9, None), row("mix", 9_000, Some(9_000_000)), row("trims", 0, None)];
         let all: Vec<OfDevice> =
             vec![("fast".to_owned(), fast.as_slice()), ("slow".to_owned(), slow.as_slice())];
         let blocks = section("", &all).unwrap().blocks;
         let notes = blocks.iter().filter_map(|block| match block {
             Block::Figure(figure) => {
-                Some(figure.notes.iter().any(|it| it.contains("slow (reads)")))
+                Some(figure.notes.iter().filter(|it| it.starts_with("Without")).map(String::as_str))
             }
             _ => None,
         });
-        assert_eq!(notes.collect::<Vec<_>>(), [false, true]);
+        let notes: Vec<Vec<&str>> = notes.map(Iterator::collect).collect();
+        let few = "Without a point, as the samples are too few: slow (reads).";
+        let none = "Without a point, not measured: slow (trims).";
+        assert_eq!(notes, [vec![none], vec![few, none]]);
     }
 }

@@ -515,6 +515,7 @@ fn summary(run: &Run) -> RunSummary {
         iops: cell.iops(),
         beside: beside(cell),
         bytes_per_s: cell.per_second(cell.total().bytes() as f64),
+        messages: None,
         level: cell.verdicts.iter().map(|v| v.level).max(),
     });
     RunSummary {

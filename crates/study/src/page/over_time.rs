@@ -35,11 +35,7 @@ pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
                 .filter(of_point)
                 .enumerate()
                 .map(|(color, line)| {
-                    let values = of(&line.over_time).iter().enumerate();
-                    let points = values
-                        .filter(|(_, ns)| ns.is_finite())
-                        .map(|(i, ns)| Point::at(line.over_time.at_s(i), *ns))
-                        .collect();
+                    let points = steps(of(&line.over_time), line.over_time.interval_ns);
                     let name = study.systems[line.at.system].name.clone();
                     Series { name, mark: Mark::Step, color, points }
                 })
@@ -70,4 +66,27 @@ pub(super) fn figures(outcome: &Outcome<'_>, panel: usize) -> Vec<Figure> {
         }
     };
     points.iter().map(figure).collect()
+}
+
+/// Points of a step line: the value of each interval at its start, and that of the last also at its end. NaN leaves a
+/// gap.
+fn steps(values_ns: &[f64], interval_ns: u64) -> Vec<Point> {
+    let edges_s = (0..).map(|i| (i * interval_ns) as f64 * 1e-9);
+    edges_s.zip(values_ns.iter().chain(values_ns.last())).map(|(x, y)| Point::at(x, *y)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each value holds from a point to the next, also beside an interval without completions.
+    #[test]
+    fn a_step_spans_its_interval() {
+        let points = steps(&[1e6, f64::NAN, 3e6], 500_000_000);
+        let of = |of: fn(&Point) -> f64| points.iter().map(of).collect::<Vec<_>>();
+        assert_eq!(of(|point| point.x), [0.0, 0.5, 1.0, 1.5]);
+        assert!(points[1].y.is_nan());
+        assert_eq!(of(|point| point.y.max(0.0)), [1e6, 0.0, 3e6, 3e6]);
+        assert!(steps(&[], 1).is_empty());
+    }
 }
