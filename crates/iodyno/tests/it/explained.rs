@@ -117,8 +117,12 @@ fn the_limit_is_named() {
         assert!(number(&cell["limit"]["iops_at_most"]) >= number(&cell["iops"]));
     }
     // Disks that share their limits: 6000, and 30 per GiB of all.
-    let pooled = cell(&place, "gcp-pd-ssd?size=100GiB*2 random-read");
+    let pooled = cell(&place, "gcp-pd-ssd*2?size=100GiB random-read");
     assert!((number(&pooled["iops"]) / 12_000.0 - 1.0).abs() < 0.01, "{pooled}");
+    let words = "explain gcp-pd-ssd*2?size=100GiB random-read";
+    let text = place.iodyno(words).succeeds().stdout.clone();
+    assert!(text.contains("limit of the instance, busy 100 % of the time"), "{text}");
+    assert!(!text.contains("use more threads"), "{text}");
     // A limit is busy before anything waits for it, and gives the bound.
     let text = place.iodyno("explain ebs-gp3 random-read --depth 1").succeeds().stdout.clone();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

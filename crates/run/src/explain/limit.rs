@@ -98,6 +98,9 @@ fn used_up(limit: &Share, shares: &[Share], ops_per_s: f64) -> Option<Share> {
     })
 }
 
+/// Part of the names of limits that the volumes of a system share.
+const OF_INSTANCE: &str = " limit of the instance";
+
 impl Limit {
     /// Returns the kind of limit and its values as JSON.
     pub fn json(&self) -> Value {
@@ -149,14 +152,20 @@ impl Limit {
             None => "nothing is saturated".to_owned(),
         };
         match self {
-            Self::Resource(s) => format!(
-                "{}{}, busy {} of the time: it allows at most {}{}",
-                s.name,
-                if s.of_host { " of the host, not the device" } else { "" },
-                percent(s.busy),
-                bound(s),
-                if s.of_host { "; use more threads" } else { "" }
-            ),
+            Self::Resource(s) => {
+                // More threads don't raise a rate limit that volumes share.
+                let (of, remedy) = if s.of_host && !s.name.contains(OF_INSTANCE) {
+                    (" of the host, not the device", "; use more threads")
+                } else {
+                    ("", "")
+                };
+                format!(
+                    "{}{of}, busy {} of the time: it allows at most {}{remedy}",
+                    s.name,
+                    percent(s.busy),
+                    bound(s),
+                )
+            }
             Self::Offered { iops, busiest: b } => {
                 format!("the offered rate, {}; {}", rate(*iops), busiest(b))
             }
