@@ -267,3 +267,18 @@ pub fn parameters(device: &Device, is_steady: bool) -> Vec<Parameter> {
     let has = |parameter: &&Parameter| parameter.of(device).is_some();
     ALL.iter().filter(has).filter(has_effect).copied().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A time of 14 ns stands for 13.5 to 14.5 ns; a rate is not rounded.
+    #[test]
+    fn intervals_cover_what_a_file_rounds_together() {
+        let of = |key: &str| ALL.iter().find(|parameter| parameter.key == key).unwrap();
+        let at = 14.3_f64.ln();
+        let (low, high) = of("memory.flush").at_least_one_step(at, (0.001, 0.5));
+        assert!(((at - low).exp() - 13.5).abs() < 1e-9 && high.to_bits() == 0.5_f64.to_bits());
+        assert_eq!(of("memory.read").at_least_one_step(at, (0.001, 0.5)), (0.001, 0.5));
+    }
+}

@@ -278,6 +278,12 @@ fn the_structure_of_the_device_is_chosen() {
     let Chosen { index, fitted, others } = fit_structures(&starts, &cells, &[]).unwrap();
     assert_eq!(starts[index].target, target_of("virtual-disk-thread"), "{others:?}");
     assert!(!fitted.is_misfit() && others[0].1 > 5.0, "{} {others:?}", fitted.scale);
+    // Two cells don't tell the structures apart: the one with more parameters is not chosen for fitting noise.
+    let truth = emulated_device(&target_of("virtual-disk"));
+    let (mut few, _) = measure(&truth, family, 3);
+    few.retain(|cell| ["read-4k-q16", "mix-70-4k-q16"].contains(&cell.name.as_str()));
+    let Chosen { index, others, .. } = fit_structures(&starts, &few, &[]).unwrap();
+    assert_eq!((few.len(), index), (2, 0), "{others:?}");
 }
 
 /// A device of another kind is a misfit: a disk is not fitted by a volume.

@@ -54,11 +54,6 @@ impl OverTime {
         Self { interval_ns, whole_median_ns, median_ns, longest_ns, iops }
     }
 
-    /// Time from the start of the first interval to the middle of the given interval, s.
-    pub fn at_s(&self, interval: usize) -> f64 {
-        (interval as f64 + 0.5) * self.interval_ns as f64 * 1e-9
-    }
-
     /// Finds latency spikes: intervals whose maximum latency is at least five times the median over the whole
     /// time.
     pub fn spikes(&self) -> Spikes {

@@ -120,6 +120,15 @@ fn the_name_chooses_a_volume() {
     let pooled = "model:raid0(gcp-pd-balanced*4)?size=100GiB";
     let (_, iops) = rate(pooled, "--depth 64");
     assert!((iops / 5400.0 - 1.0).abs() < 0.01, "{iops}");
+    // So do single ones, also beside devices of other families.
+    let beside = "model:gcp-pd-balanced*2?size=100GiB --on model:nvme-tlc-3840g@cloud-instance";
+    let words = format!("run random-read --on {beside} --time 2s --ramp 1s --no-notebook");
+    let document = place.document(&words);
+    let disks = cells(&document).iter().filter(|cell| {
+        cell["target"].as_str().is_some_and(|name| name.contains("gcp-pd-balanced"))
+    });
+    let iops: f64 = disks.map(|cell| number(&cell["read"]["iops"])).sum();
+    assert!((iops / 4200.0 - 1.0).abs() < 0.02, "{iops}");
     // Without credits, at once the base rate.
     let (name, iops) = rate("model:ebs-gp2?size=200GiB&credits=0s", "");
     assert!(name.ends_with("credits=0") && (iops / 600.0 - 1.0).abs() < 0.02, "{name}: {iops}");

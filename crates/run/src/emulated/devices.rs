@@ -2,8 +2,9 @@
 //! which cells continue.
 //!
 //! A cell in its own long-term state has a new machine. After a purge, its devices hold the data that fills, continuing
-//! cells and earlier stages wrote since, and that of the cell's own writes. A cell that continues has the machine of the previous one. If there is none, a
-//! new machine starts in the state in which the last writing cell was constructed, or after the last purge or fill.
+//! cells and earlier stages wrote since, and that of the cell's own writes. A cell that continues has the machine of the
+//! previous one. If there is none, a new machine starts in the state in which the last writing cell was constructed, or
+//! after the last purge or fill.
 
 use super::Emulated;
 use crate::long_run_state::end_share;
