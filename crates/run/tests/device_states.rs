@@ -116,9 +116,17 @@ fn skewed_writes_of_a_method_warn() {
     let stage = |act: &str, more: &str| {
         format!("[[stages]]\ndo = \"{act}\"\ntime = \"100ms\"\ndepth = 8\n{more}\n{io}\n")
     };
-    let warns = |cells: &[Cell]| cells[0].evidence.skew_missing;
-    assert!(warns(&cells(&stage("cells", ""))));
-    assert!(!warns(&cells(&stage("series", "samples = 1"))));
+    let warns = |stage: &str| {
+        let cells = cells(stage);
+        let transient = cells[0].verdicts.iter().find(|verdict| verdict.code == "TRANSIENT");
+        transient.is_some_and(|verdict| verdict.text.contains("skewed"))
+    };
+    let own = stage("cells", "");
+    assert!(warns(&own));
+    // A cell of a number of operations has no warm-up, but the same state.
+    assert!(warns(&own.replace("[stages.io]\n", "[stages.io]\nlimits.ops = 2000\n")));
+    assert!(!warns(&stage("series", "samples = 1")));
+    assert!(!warns(&stage("cells", "state = \"fresh\"")));
 }
 
 /// A cell doesn't end early before its device stalled several times, nor if a threshold is set on its maximum.
