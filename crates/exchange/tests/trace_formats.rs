@@ -159,7 +159,7 @@ fn a_merged_request_completes_its_parts() {
     let split =
         [(0, "Q", "R 0 + 2560 [a]"), (50, "C", "R 0 + 1280 [0]"), (70, "C", "R 1280 + 1280 [0]")];
     assert_eq!(responses(&file(&blk(&split))), [Some(70_000)]);
-    // Its requests complete in any order, and lie within it.
+    // The parts of a split operation complete in any order.
     let parts = ["R 1024 + 512 [0]", "R 0 + 1024 [0]", "R 2048 + 512 [0]", "R 1536 + 512 [0]"];
     let mut split = vec![(0, "Q", "R 0 + 2560 [a]"), (1, "Q", "R 1024 + 512 [b]")];
     split.push((40, "C", parts[0]));
@@ -192,7 +192,7 @@ fn parts_do_not_hide_the_end_of_an_operation() {
         (responses(&queued), queued.notes.join("; "))
     };
     let ended = |us: u64| vec![Some(us * 1000)];
-    // Of an operation from before the trace.
+    // The completion of an operation that was issued before the recording began.
     let stray = (5, "C", "R 8 + 8 [0]");
     assert_eq!(of(&[stray, (9, "C", "R 0 + 64 [0]")]), (ended(9), String::new()));
     let failed = (5, "C", "R 8 + 8 [-5]");
