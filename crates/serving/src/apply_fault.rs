@@ -2,6 +2,7 @@
 //! command states which faults are then in effect, and which data was lost in a power cut or with a device.
 
 use crate::adapters::{adapters_in_words, clear_adapters};
+use crate::array_losses;
 use crate::fault_effect;
 use crate::numbered::Numbered;
 use iodyno_emulate::spec::Part;
@@ -60,7 +61,9 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     let effect = fault_effect::of(live, ask);
     let adapters_before = live.look(|machine, _, _| machine.adapters());
     refuse(live, ask, was_off, numbered.device)?;
+    let units_before = array_losses::units_by_volume(live);
     let taken = carry_out(live, ask, seed, was_off);
+    let lost_units = array_losses::units_since(live, &units_before);
     let mut text = in_effect(ask, was_off, numbered.device, &effect);
     let repaired_by = fault_effect::repaired_by(&effect);
     let mut why_none = if let Effect::None(why) = effect { Some(why) } else { None };
@@ -90,9 +93,16 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     let is_lost = matches!(ask, Ask::Fault(Fault::Lose { .. }));
     let loses = is_lost || matches!(ask, Ask::Fault(Fault::PowerCut | Fault::PowerOff));
     let loses = loses && !was_off;
+    let of_arrays = match ask {
+        Ask::Fault(Fault::PowerOff) => array_losses::at_power_on(live),
+        _ => array_losses::in_words(&lost_units),
+    };
+    if matches!(ask, Ask::Fault(Fault::PowerOn) | Ask::ClearAll) {
+        of_arrays.iter().for_each(|line| text = format!("{text}\n{line}"));
+    }
     // (The other members of an array have the data that one member loses.)
     if loses && !has_array {
-        text = format!("{text}\n{}", losses(&taken));
+        text = format!("{text}\n{}", losses(&taken, &of_arrays));
         if is_lost && taken.iter().any(|taken| taken.dropped.bytes > 0) {
             text += "\nthe next flush on each connection fails";
         }
@@ -105,8 +115,9 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         answer["repaired_by"] = by.into();
     }
     if loses {
-        let all = (0..).zip(&taken);
-        answer["taken"] = all.map(|(volume, taken)| losses_of_volume(volume, taken)).collect();
+        let all = (0..).zip(taken.iter().zip(lost_units));
+        let of_volume = |(volume, (taken, units))| losses_of_volume(volume, taken, units);
+        answer["taken"] = all.map(of_volume).collect();
     }
     Ok(answer)
 }
@@ -201,13 +212,14 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
 }
 
 /// Converts the losses of a volume to JSON.
-fn losses_of_volume(volume: u32, taken: &Taken) -> Value {
+fn losses_of_volume(volume: u32, taken: &Taken, lost_units: u64) -> Value {
     json!({
         "volume": volume,
         "in_flight": taken.failed,
         "dropped_writes": taken.dropped.writes,
         "dropped_bytes": taken.dropped.bytes,
         "torn_writes": taken.dropped.torn,
+        "lost_units": lost_units,
     })
 }
 
@@ -278,8 +290,9 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
     lacking.into_iter().filter_map(words).collect()
 }
 
-/// Describes the losses by a fault: the number of failed operations, then one line per volume that lost data.
-fn losses(taken: &[Taken]) -> String {
+/// Describes the losses by a fault: the number of failed operations, one line per volume that lost data, and
+/// `of_arrays`, the losses of arrays.
+fn losses(taken: &[Taken], of_arrays: &[String]) -> String {
     let failed = taken.iter().map(|taken| taken.failed).sum();
     let mut lines = vec![format!("{} in flight failed", counted(failed, "operation"))];
     for (volume, Taken { dropped, .. }) in taken.iter().enumerate() {
@@ -298,7 +311,8 @@ fn losses(taken: &[Taken]) -> String {
             lines.push(format!("volume {volume}: {writes} torn, and partly lost"));
         }
     }
-    if taken.iter().all(|taken| taken.dropped.bytes == 0) {
+    lines.extend_from_slice(of_arrays);
+    if of_arrays.is_empty() && taken.iter().all(|taken| taken.dropped.bytes == 0) {
         lines.push("no acknowledged write is lost".to_owned());
     }
     lines.join("\n")
@@ -314,12 +328,17 @@ mod tests {
         let dropped = |writes, bytes, torn| Dropped { writes, bytes, torn };
         let taken = |failed, dropped| Taken { failed, dropped };
         assert_eq!(
-            losses(&[taken(2, dropped(0, 0, 0)), taken(1, dropped(0, 0, 1))]),
+            losses(&[taken(2, dropped(0, 0, 0)), taken(1, dropped(0, 0, 1))], &[]),
             "3 operations in flight failed\nvolume 1: 1 write torn, and partly lost\nno acknowledged write is lost"
         );
         assert_eq!(
-            losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))]),
+            losses(&[taken(0, dropped(12, 49_152, 0)), taken(0, dropped(0, 1 << 20, 0))], &[]),
             "0 operations in flight failed\nvolume 0 lost 12 writes (48 KiB), acknowledged but not flushed\nvolume 1 lost all its data (1 MiB), because it is memory"
+        );
+        let hole = ["volume 0 lost 1 MiB of stored data".to_owned()];
+        assert_eq!(
+            losses(&[taken(0, dropped(0, 0, 0))], &hole),
+            "0 operations in flight failed\nvolume 0 lost 1 MiB of stored data"
         );
     }
 }

@@ -16,12 +16,13 @@
 //! | `command` | runs the command of `serve DEVICE -- CMD` |
 //! | `steady` | computes the time factor of `--steady`, and checks whether this machine keeps up |
 //! | `scenario` | reads plans of timed faults |
-//! | `apply_fault`, `fault_effect`, `adapters` | execute fault commands, and describe their effects |
+//! | `apply_fault`, `fault_effect`, `adapters`, `array_losses` | execute fault commands, and describe their effects |
 
 #![forbid(unsafe_code)]
 
 mod adapters;
 mod apply_fault;
+mod array_losses;
 mod command;
 mod error;
 mod fault_effect;
