@@ -19,6 +19,7 @@ import os
 import pathlib
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -122,6 +123,7 @@ class Disk(Control):
         super().__init__(f"unix:{folder / 'control'}")
         self._folder = folder
         self._mount = folder / "mount" if fuse else None
+        self._is_killed = False
         self.nbd = f"nbd+unix:///?socket={folder / 'nbd'}"
         self.file: str | None = None
         words += ["--nbd", f"unix:{folder / 'nbd'}", "--control", self.control]
@@ -157,7 +159,7 @@ class Disk(Control):
     def stop(self) -> None:
         """Stops the server, which flushes first, and removes its folder. No-op if it is stopped.
 
-        Raises DiskError if the server reports an error or does not end."""
+        Raises DiskError if the server reports an error or does not end. A server that `kill` has ended is not an error."""
         if not self._folder.exists():
             return
         self.close()
@@ -172,11 +174,12 @@ class Disk(Control):
             unmount = ["fusermount3", "-uz"] if shutil.which("fusermount3") else ["umount", "--lazy"]
             subprocess.run([*unmount, str(self._mount)], check=False)
         shutil.rmtree(self._folder)
-        if code != 0:
+        if code != 0 and not (self._is_killed and code == -signal.SIGKILL):
             raise DiskError(f"the server ended with exit code {code}: {log.strip()}")
 
     def kill(self) -> None:
         """Kills the server, as a crash of its host would. `--backing` then has what the modelled device would have kept."""
+        self._is_killed = True
         self._server.kill()
 
     def __enter__(self) -> Disk:

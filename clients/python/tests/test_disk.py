@@ -1,6 +1,7 @@
 """Tests of iodyno.disk and of the fixture. Without pytest: `python3 test_disk.py`. They need qemu-io."""
 
 import os
+import signal
 import subprocess
 import time
 
@@ -68,8 +69,15 @@ def test_a_file_and_data_that_outlive_the_server(iodyno_serve, tmp_path):
     assert not os.path.exists(folder)
     with iodyno.serve("exflash-400g", "--no-floor", backing=backing) as disk:
         assert qemu_io(disk, "read -P 120 0 4k")
+        folder = os.path.dirname(disk.control.removeprefix("unix:"))
         disk.kill()
-        assert "exit code -9" in str(raises(iodyno.DiskError, disk.stop))
+    assert not os.path.exists(folder)
+
+
+def test_a_server_that_ends_by_itself_is_an_error(iodyno_serve):
+    disk = iodyno_serve("ram:1MiB")
+    os.kill(disk._server.pid, signal.SIGKILL)
+    assert "exit code -9" in str(raises(iodyno.DiskError, disk.stop))
 
 
 if __name__ == "__main__":
