@@ -13,7 +13,9 @@
 //! | RAID 1 | one data strip as large as a member, copied to each member | 1 |
 //! | JBOD | one data strip as large as a member | members |
 
-use crate::level::{LayoutError, Level, MAX_MEMBER_SECTORS, MAX_MEMBERS, Rotation};
+use crate::level::{
+    LayoutError, Level, MAX_MEMBER_SECTORS, MAX_MEMBERS, MAX_STRIP_SECTORS, Rotation,
+};
 use crate::member_set::MemberSet;
 use std::ops::Range;
 
@@ -90,6 +92,9 @@ impl Layout {
         if strip_sectors == 0 {
             return Err(LayoutError::EmptyStrip { level });
         }
+        if level.has_strips() && strip_sectors > MAX_STRIP_SECTORS {
+            return Err(LayoutError::LargeStrip { strip_sectors });
+        }
         if first < strip_sectors {
             return Err(LayoutError::SmallMember { member_sectors: first, strip_sectors });
         }
@@ -104,6 +109,11 @@ impl Layout {
             Level::Jbod => (1, members as u64),
         };
         Ok(Self { level, rotation: Rotation::default(), members, strip_sectors, data, stripes })
+    }
+
+    /// Returns the placement of parity in successive stripes. Has no effect on levels without parity.
+    pub const fn rotation(&self) -> Rotation {
+        self.rotation
     }
 
     /// Returns the same layout with another parity rotation. Has no effect on levels without parity.

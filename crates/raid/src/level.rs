@@ -8,6 +8,10 @@ pub const MAX_MEMBERS: usize = 64;
 /// Maximum size of a member in sectors. Ensures that array addresses don't overflow.
 pub const MAX_MEMBER_SECTORS: u64 = 1 << 56;
 
+/// Maximum size of a strip in sectors, 1 GiB, on levels with strips. An access to a whole strip then has a 32-bit size
+/// in bytes.
+pub const MAX_STRIP_SECTORS: u64 = 1 << 21;
+
 /// RAID level of an array, or JBOD (concatenation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
@@ -187,6 +191,9 @@ pub enum LayoutError {
         /// A level with strips; on the others, the strip size is ignored.
         level: Level,
     },
+    /// The strip is larger than [`MAX_STRIP_SECTORS`].
+    #[error("a strip can have at most 2^21 sectors (1 GiB), but {strip_sectors} are given")]
+    LargeStrip { strip_sectors: u64 },
     /// The members are smaller than one strip.
     #[error(
         "a member must hold at least one strip: the strip has {strip_sectors} sectors, the member {member_sectors}"

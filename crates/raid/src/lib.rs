@@ -25,7 +25,7 @@ pub mod plan;
 pub mod simd;
 
 pub use layout::{Layout, Place, Role, Stripe};
-pub use level::{LayoutError, Level, MAX_MEMBERS, Rotation, SmallWrite};
+pub use level::{LayoutError, Level, MAX_MEMBERS, MAX_STRIP_SECTORS, Rotation, SmallWrite};
 pub use member_set::MemberSet;
 pub use plan::{Access, Lost, Method, Plan, Row};
 pub use simd::Simd;

@@ -1,7 +1,9 @@
 //! Layouts compared with md's drawings, and invariants of every layout.
 
 use iodyno_raid::layout::InStripe;
-use iodyno_raid::{Layout, LayoutError, Level, MAX_MEMBERS, MemberSet, Place, Role, Rotation};
+use iodyno_raid::{
+    Layout, LayoutError, Level, MAX_MEMBERS, MAX_STRIP_SECTORS, MemberSet, Place, Role, Rotation,
+};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -236,6 +238,9 @@ fn an_array_that_breaks_a_rule_is_refused_with_the_rule() {
     assert!(Layout::new(Level::Raid1, &[8; 2], 0).is_ok());
     let small = Layout::new(Level::Raid6, &[7; 4], 8).unwrap_err();
     assert_eq!(small, LayoutError::SmallMember { member_sectors: 7, strip_sectors: 8 });
+    let strip_sectors = MAX_STRIP_SECTORS + 8;
+    let large = Layout::new(Level::Raid0, &[1 << 30], strip_sectors).unwrap_err();
+    assert_eq!(large, LayoutError::LargeStrip { strip_sectors });
     assert!(Layout::new(Level::Jbod, &[0], 8).is_err());
     assert!(Layout::new(Level::Raid1, &[u64::MAX; 2], 8).is_err());
 }
