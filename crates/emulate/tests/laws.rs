@@ -4,6 +4,7 @@ use crate::common;
 
 use common::{Loop, RANDOM, flash, run, system};
 use iodyno_emulate::spec::{Attach, Kind, Written};
+use iodyno_emulate::usage::Of;
 use iodyno_emulate::{Fault, Machine, PartId};
 use iodyno_units::{Op, OpKind};
 
@@ -92,6 +93,38 @@ fn a_large_read_takes_its_waves_or_its_link() {
         let phases = machine.phases(0);
         let delivery = phases.iter().find(|phase| phase.name == "link, and host software").unwrap();
         assert_eq!(delivery.total_ns, 4 * (delivery_ns + wake_ns), "{contexts} {link} {block}");
+    }
+}
+
+/// The time of a write is the sum of its phases: the buffer's own time, or that of the programs if the write is forced,
+/// is separate from the latency of link and host software.
+#[test]
+fn phases_of_a_write_are_those_of_buffer_programs_and_link() {
+    let (latency_ns, wake_ns, accept_ns, program_ns) = (30_000, 500, 2_000, 500_000);
+    for (fua, protected) in [(false, true), (true, true), (true, false)] {
+        let mut flash = flash();
+        flash.buffer.protected = protected;
+        if let Attach::Link { latency_ns: of_link, .. } = &mut flash.attach {
+            *of_link = latency_ns;
+        }
+        let mut system = system(Kind::Flash(Box::new(flash)), Written::Sequential, 1);
+        system.host.wake_ns = wake_ns;
+        let mut machine = Machine::new(&system, 1).unwrap();
+        let worker = machine.add_worker(0);
+        let op = Op { offset_bytes: 0, len_bytes: 4096, kind: OpKind::Write, fua };
+        let from_ns = machine.submit(0, worker, 0, &op, 0);
+        let took_ns = machine.next_completion(u64::MAX).unwrap().at_ns - from_ns;
+        let phases = machine.phases(0);
+        let of_writes = || phases.iter().filter(|phase| phase.of == Of::Write);
+        assert_eq!(of_writes().map(|phase| phase.total_ns).sum::<u64>(), took_ns);
+        let of = |name| of_writes().find(|phase| phase.name == name).unwrap().total_ns;
+        let is_forced = fua && !protected;
+        let (accepts, forces) = (of("buffer accepts"), of("programs of a forced write (FUA)"));
+        assert_eq!(accepts, if is_forced { 0 } else { accept_ns });
+        assert!(if is_forced { forces >= program_ns } else { forces == 0 }, "{forces}");
+        // The end of a forced write is not delayed by the waking of the worker.
+        let wake_ns = if is_forced { 0 } else { wake_ns };
+        assert_eq!(of("link, and host software"), latency_ns + wake_ns);
     }
 }
 

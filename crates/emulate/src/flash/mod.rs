@@ -192,6 +192,9 @@ struct Phases {
     write_front_ns: u64,
     buffer_wait_ns: u64,
     accept_ns: u64,
+    /// Wait of forced writes (FUA) for their program operations.
+    force_ns: u64,
+    answer_ns: u64,
     reads: u64,
     page_reads: u64,
     writes: u64,
@@ -412,7 +415,8 @@ impl FlashDevice {
     #[inline(always)]
     fn done(&mut self, core: &mut Core, slot: u32, failure: Option<IoError>) {
         if core.slab[slot].kind == OpKind::Write {
-            self.phases.accept_ns += core.now - core.slab[slot].entered_ns;
+            // A fault may end the write before the buffer has accepted it.
+            self.phases.answer_ns += core.now.saturating_sub(core.slab[slot].entered_ns);
         }
         core.complete(slot, failure);
         if let HostInterface::Link { outstanding, waiting, .. } = &mut self.front {

@@ -117,6 +117,10 @@ impl FlashDevice {
             HostInterface::Channel { .. } => "driver thread sees and copies the data",
             HostInterface::Link { .. } => "link, and host software",
         };
+        let answer = match &self.front {
+            HostInterface::Channel { .. } => "host software",
+            HostInterface::Link { .. } => deliver,
+        };
         vec![
             phase(front, Of::Read, p.front_ns),
             phase("waits for a read context", Of::PageRead, p.context_ns),
@@ -127,6 +131,8 @@ impl FlashDevice {
             phase(front, Of::Write, p.write_front_ns),
             phase("waits for room in the buffer", Of::Write, p.buffer_wait_ns),
             phase("buffer accepts", Of::Write, p.accept_ns),
+            phase("programs of a forced write (FUA)", Of::Write, p.force_ns),
+            phase(answer, Of::Write, p.answer_ns),
         ]
     }
 }

@@ -130,7 +130,9 @@ impl FlashDevice {
         if request.fua && !self.buffer.protected {
             self.wait_for_programs(core, slot);
         } else {
-            let acknowledged = core.now + self.buffer.accept_ns + self.latency_ns();
+            self.phases.accept_ns += self.buffer.accept_ns;
+            request.entered_ns += self.buffer.accept_ns;
+            let acknowledged = request.entered_ns + self.latency_ns();
             core.at(core.notified_ns(acknowledged, slot), slot, State::Done);
         }
     }
@@ -253,8 +255,14 @@ impl FlashDevice {
             && units <= durable
         {
             self.buffer.flushes.pop_front();
-            if matches!(core.slab[slot].kind, OpKind::Trim | OpKind::WriteZeroes) {
-                self.forget(core, slot);
+            match core.slab[slot].kind {
+                OpKind::Trim | OpKind::WriteZeroes => self.forget(core, slot),
+                OpKind::Write => {
+                    let request = &mut core.slab[slot];
+                    self.phases.force_ns += core.now - request.entered_ns;
+                    request.entered_ns = core.now;
+                }
+                OpKind::Read | OpKind::Flush => {}
             }
             let end = core.now + self.latency_ns();
             core.at(end, slot, State::Done);
