@@ -130,16 +130,16 @@ struct Piece {
 
 impl Piece {
     /// Resets the piece for a new purpose, but keeps the allocated memory of its lists.
-    fn begin_again(&mut self, purpose: Purpose, stripe: u64, range: Range<u64>, copy: usize) {
+    fn begin_again(&mut self, purpose: Purpose, stripe: u64, range: Range<u64>) {
         self.forget_values();
         // Lists every field by name, so that none keeps its old value.
         #[rustfmt::skip]
         let Self {
             purpose: of_purpose, stripe: of_stripe, range: of_range, offsets, limit, mends, mended, phase, since_ns,
-            reads, writes, computes, copy: of_copy, locks, first_row, unreadable, again, lost, got: _, rows: _, names,
+            reads, writes, computes, copy, locks, first_row, unreadable, again, lost, got: _, rows: _, names,
             given,
         } = self;
-        (*of_purpose, *of_stripe, *of_range, *of_copy) = (purpose, stripe, range, copy);
+        (*of_purpose, *of_stripe, *of_range, *copy) = (purpose, stripe, range, 0);
         (*offsets, *limit, *names, *unreadable) = (0..0, 0, 0..0, MemberSet::NONE);
         (*phase, *since_ns, *first_row) = (Phase::default(), 0, 0);
         (*computes, *locks, *again) = (false, false, false);
@@ -189,8 +189,9 @@ pub(crate) struct Array {
     pieces_free: Vec<u32>,
     plan: Plan,
     locks: Locks,
-    /// Index of the copy that the next read uses, on mirrored levels.
-    copy: usize,
+    /// On mirrored levels, for each group of members with the same copies: index of the copy last read. One index for
+    /// all groups would keep in step with the strips, so that sequential reads use only some members.
+    copies_read: Vec<usize>,
     /// Index of the adapter path through which hosts access the array. The adapters' processors then do the array's
     /// work. `None` without adapters.
     path: Option<u32>,
@@ -229,7 +230,7 @@ impl Array {
             pieces_free: Vec::new(),
             plan: Plan::new(),
             locks: Locks::default(),
-            copy: 0,
+            copies_read: vec![0; plan::mirror_groups(&spec.layout)],
             path: spec.path,
             processor: Server::default(),
             stripe_ticks: ticks(spec.stripe_ns),
@@ -285,8 +286,11 @@ impl Array {
                 continue;
             }
             core.slab[slot].pending += 1;
-            self.copy += usize::from(kind == OpKind::Read);
             let own = self.new_piece(core, stripe, range, Purpose::Operation);
+            if kind == OpKind::Read && !self.copies_read.is_empty() {
+                let number = core.slab[own].at as usize;
+                self.pieces[number].copy = self.next_copy(stripe);
+            }
             let request = &mut core.slab[own];
             (request.parent, request.kind, request.fua) = (slot, kind, fua);
             self.begin(core, own);
@@ -334,7 +338,7 @@ impl Array {
             self.pieces.len() as u32 - 1
         });
         let piece = &mut self.pieces[number as usize];
-        piece.begin_again(purpose, stripe, range, self.copy);
+        piece.begin_again(purpose, stripe, range);
         let slot = core.add(self.part);
         let request = &mut core.slab[slot];
         (request.internal, request.origin, request.parent) = (true, Origin::Own, NIL);

@@ -2,7 +2,7 @@
 //! present.
 
 use super::{Array, units_of};
-use iodyno_raid::{Access, MemberSet, Method, Role};
+use iodyno_raid::{Access, Layout, Level, MemberSet, Method, Role};
 use iodyno_units::OpKind;
 use std::ops::Range;
 
@@ -80,5 +80,25 @@ impl Array {
         let strip = self.layout.strip_sectors();
         let is_one = range.start / strip == (range.end - 1) / strip;
         if is_one { range.start % strip..(range.end - 1) % strip + 1 } else { 0..strip }
+    }
+
+    /// Selects the copies of a stripe in turn. Returns the index of the copy to read.
+    pub(super) fn next_copy(&mut self, stripe: u64) -> usize {
+        let group = (stripe % self.copies_read.len() as u64) as usize;
+        let copy = &mut self.copies_read[group];
+        *copy = (*copy + 1) % self.layout.copies();
+        *copy
+    }
+}
+
+/// Returns the number of groups of members with the same copies; 0 on levels without mirroring. Stripe N has its copies
+/// in group N modulo this number.
+pub(super) fn mirror_groups(layout: &Layout) -> usize {
+    match layout.level() {
+        Level::Raid1 => 1,
+        // With an odd number of members each pair of neighbours is a group.
+        Level::Raid10 if layout.members().is_multiple_of(2) => layout.members() / 2,
+        Level::Raid10 => layout.members(),
+        Level::Raid0 | Level::Raid5 | Level::Raid6 | Level::Jbod => 0,
     }
 }
