@@ -18,7 +18,7 @@ use crate::adapters::Pair;
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
 use crate::content_event::UNIT_BYTES;
-use crate::core::Core;
+use crate::core::{Core, data_bytes};
 use crate::fault::Fault;
 use crate::fault_state::FaultStates;
 use crate::flash::Population;
@@ -91,6 +91,9 @@ impl Machine {
         let mut core = Core::new(host, seed);
         let devices = system.devices().count() as u32;
         core.devices = devices as usize;
+        let costs = system.member_costs().into_iter();
+        core.host_costs =
+            costs.map(|(ns, ns_per_byte)| (ticks(ns), PerByte::new(ns_per_byte))).collect();
         core.adapters = system.adapters.as_ref().map(|a| Box::new(Pair::new(a, devices, seed)));
         core.shared = (!system.limits.is_empty()).then(|| Box::new(Quota::shared(&system.limits)));
         let mut population = Population::new(system, seed, represent);
@@ -238,7 +241,8 @@ impl Machine {
         let (on, (issue_ticks, per_byte)) =
             (self.core.worker_cores[worker as usize], self.issue_ticks[worker as usize]);
         let at_ns = at_ns.max(self.core.now);
-        let issued_ns = self.core.cores[on].take(at_ns, issue_ticks + per_byte.ticks(op.len_bytes));
+        let issue_ticks = issue_ticks + per_byte.ticks(data_bytes(op));
+        let issued_ns = self.core.cores[on].take(at_ns, issue_ticks);
         let root = self.system.volumes[volume as usize].root;
         let slot = self.core.request(root, Origin::Host { volume, worker }, op, token);
         self.core.slab[slot].work = work;

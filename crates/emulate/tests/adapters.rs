@@ -445,6 +445,37 @@ fn the_cache_fills_and_then_follows_its_devices() {
     assert!((0.98..1.05).contains(&slow), "{slow}");
 }
 
+/// Levels without strips are destaged in pieces, as devices are: mirrors sustain the rate of one device, without pauses
+/// for the destage of a whole cache.
+#[test]
+fn mirrors_take_sequential_writes_as_one_device_does() {
+    let (len, rate) = (16 * UNIT, 1e8);
+    let slow = Adapters {
+        cache: Some(Cache { destage_share: 0.5, ..cache() }),
+        drawers: Drawers { count: 2, bays: 24, bytes_per_s: rate },
+        ..adapters()
+    };
+    let members = [(Level::Jbod, 1), (Level::Raid10, 2), (Level::Raid1, 2), (Level::Jbod, 2)];
+    for (level, members) in members {
+        let mut m = machine(slow.clone(), level, members, 1);
+        let (mut ends, mut next) = (Vec::new(), 0);
+        // Twice the dirty data that the cache holds, then as much again.
+        for _ in 0..2048 {
+            while next < ends.len() as u64 + 4 {
+                m.submit(m.now_ns(), 0, 0, &op(OpKind::Write, next * len, len), next);
+                next += 1;
+            }
+            ends.push(m.next_completion(u64::MAX).expect("some are outstanding").at_ns);
+        }
+        let steady = &ends[1024..];
+        let seconds = (steady[1023] - steady[0]) as f64 / 1e9;
+        let off = 1023.0 * len as f64 / seconds / rate;
+        assert!((0.95..1.05).contains(&off), "{level} of {members}: {off}");
+        let pause_ns = steady.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        assert!(pause_ns < 20_000_000, "{level} of {members}: {pause_ns} ns");
+    }
+}
+
 /// Every operation ends under any load, even around power cuts and lost devices.
 #[test]
 fn every_operation_ends() {

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{disk, flash, host, memory};
-use iodyno_emulate::spec::{ArrayShape, Device, Kind, Preconditioned, Written};
+use iodyno_emulate::spec::{ArrayShape, Attach, Device, Kind, Preconditioned, Written};
 use iodyno_emulate::{Completion, Fault, Machine, PartId, System};
 use iodyno_raid::{Level, Rotation};
 use iodyno_units::rng::{Generator, below, stream};
@@ -96,6 +96,78 @@ fn an_operation_alone_takes_the_longest_member_of_each_step() {
             (-8..200).contains(&off),
             "{level} of {members}, {op:?}: {took_ns} for {expected_ns}"
         );
+    }
+}
+
+/// Mean time between completions with `depth` outstanding operations of `kind` in address order, ns.
+fn period_ns(machine: &mut Machine, kind: OpKind, len: u32, depth: u64) -> f64 {
+    let mut next = 0;
+    let mut ends = Vec::new();
+    for ended in 0..1500 {
+        while next < ended + depth {
+            let at = next * u64::from(len);
+            machine.submit(machine.now_ns(), 0, 0, &op(kind, at, len), next);
+            next += 1;
+        }
+        ends.push(machine.next_completion(u64::MAX).expect("some are outstanding").at_ns);
+    }
+    (ends[1499] - ends[499]) as f64 / 1000.0
+}
+
+/// Sequential reads of mirrored copies use all members alike.
+#[test]
+fn copies_are_read_from_all_members() {
+    let mut kind = ssd();
+    let Kind::Flash(flash) = &mut kind else { unreachable!() };
+    let Attach::Link { read_bytes_per_s, .. } = &mut flash.attach else { unreachable!() };
+    *read_bytes_per_s = 0.5e9;
+    let raid10 = (2..=9).map(|members| (Level::Raid10, members));
+    for (level, members) in raid10.chain([(Level::Raid1, 2), (Level::Raid1, 3)]) {
+        for len in [STRIP as u32, 4 * STRIP as u32] {
+            let is = period_ns(&mut machine(&kind, level, members), OpKind::Read, len, 64);
+            let off = is * f64::from(members) * 0.5e9 / 1e9 / f64::from(len);
+            assert!((0.98..1.1).contains(&off), "{level} of {members}, {len} bytes: {off}");
+        }
+    }
+}
+
+/// The worker's core does the host's work for each member operation of an array in the host; an operation on an array
+/// of one member takes as much of it as one on the device alone.
+#[test]
+fn members_cost_the_host_what_devices_do() {
+    let costly = |ns, bytes_per_s| {
+        let mut kind = ssd();
+        let Kind::Flash(flash) = &mut kind else { unreachable!() };
+        let Attach::Link { host_ns, host_bytes_per_s, .. } = &mut flash.attach else {
+            unreachable!()
+        };
+        (*host_ns, *host_bytes_per_s) = (ns, bytes_per_s);
+        kind
+    };
+    let (by_operation, by_byte) = (costly(40_000, f64::INFINITY), costly(0, 0.1e9));
+    let strip = STRIP as u32;
+    for (kind, level, members, op, len, expected_ns) in [
+        (&by_operation, Level::Raid0, 1, OpKind::Read, UNIT, 40_000.0),
+        (&by_operation, Level::Raid0, 4, OpKind::Read, UNIT, 40_000.0),
+        (&by_operation, Level::Raid0, 4, OpKind::Read, 2 * strip, 80_000.0),
+        (&by_operation, Level::Raid1, 3, OpKind::Read, UNIT, 40_000.0),
+        (&by_operation, Level::Raid1, 3, OpKind::Write, UNIT, 120_000.0),
+        (&by_byte, Level::Raid0, 4, OpKind::Read, strip, 655_360.0),
+        (&by_byte, Level::Raid10, 4, OpKind::Write, UNIT, 81_920.0),
+        // A trim transfers no data.
+        (&by_byte, Level::Raid0, 4, OpKind::Trim, strip, 2_000.0),
+    ] {
+        let is = period_ns(&mut machine(kind, level, members), op, len, 32);
+        let off = is / expected_ns;
+        let what = format!("{level} of {members}, {op:?} of {len}: {is} ns for {expected_ns}");
+        assert!(if op == OpKind::Trim { off < 1.0 } else { (0.98..1.02).contains(&off) }, "{what}");
+        let mut system = System::new("test", host());
+        common::add(&mut system, kind.clone(), Written::Sequential);
+        let mut alone = Machine::new(&system, 1).unwrap();
+        alone.add_worker(0);
+        let of_one = period_ns(&mut alone, op, len, 32);
+        let is_one = period_ns(&mut machine(kind, Level::Raid0, 1), op, len, 32);
+        assert!((0.98..1.02).contains(&(is_one / of_one)), "{what}: {is_one}, alone {of_one}");
     }
 }
 

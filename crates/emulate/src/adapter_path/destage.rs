@@ -86,7 +86,7 @@ fn begin(core: &mut Core, path: u32, units: Range<u64>, token: u64) {
     let part = pair(core).paths[path as usize].part;
     let op = Op {
         offset_bytes: units.start * UNIT_BYTES,
-        len_bytes: ((units.end - units.start) * UNIT_BYTES) as u32,
+        len_bytes: u32::try_from((units.end - units.start) * UNIT_BYTES).expect("it is bounded"),
         kind: OpKind::Write,
         fua: true,
     };

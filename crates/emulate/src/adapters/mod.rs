@@ -29,6 +29,9 @@ pub(crate) const UNPLACED: u64 = 1;
 /// Token of a destage that retries data which a device refused.
 pub(crate) const RETRIED: u64 = 2;
 
+/// Maximum size of a destage. A full stripe is larger only if its strips are larger than 1 MiB.
+const DESTAGE_BYTES_MAX: u64 = 64 << 20;
+
 /// State of one RAID adapter: its processor, parity engine, links and commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Adapter {
@@ -251,7 +254,7 @@ impl Pair {
         }
         self.paths.push(PathUnits {
             units: spec.capacity_bytes / UNIT_BYTES,
-            stripe_units: (spec.stripe_bytes / UNIT_BYTES).max(1),
+            stripe_units: (spec.stripe_bytes.min(DESTAGE_BYTES_MAX) / UNIT_BYTES).max(1),
             before,
             next: 0,
             part,

@@ -20,6 +20,11 @@ impl Bay {
     pub(super) const WORDS: [&str; 5] = ["sas", "sata", "nvme", "pcie-slot", "memory-slot"];
     const ALL: [Self; 5] = [Self::Sas, Self::Sata, Self::Nvme, Self::PcieSlot, Self::MemorySlot];
 
+    /// Name of the type in device files.
+    pub(super) fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
     pub(super) fn of(word: &str) -> Option<Self> {
         Self::WORDS.iter().position(|w| *w == word).map(|at| Self::ALL[at])
     }

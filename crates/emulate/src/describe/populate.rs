@@ -2,9 +2,31 @@
 //!
 //! Flash DIMMs share memory channels, so they are spread evenly over the sockets, independently of other devices.
 
+use super::bay::Bay;
 use super::rules::{FLASH_DIMMS, RuleBroken, VOLUMES_MAX, is_flash_dimm};
 use crate::spec::{Adapters, Device, Host, Kind, Preconditioned, System};
 use iodyno_units::human;
+
+/// Rule that only drives for SAS bays can be attached to RAID adapters.
+const DRIVES_ONLY: &str = "drives-only";
+
+impl Bay {
+    /// Checks that the device `name`, which occupies such a bay, can be attached to RAID adapters. SAS bays also accept
+    /// SATA drives.
+    ///
+    /// # Errors
+    /// The violated rule.
+    pub fn check_behind_adapters(self, name: &str) -> Result<(), RuleBroken> {
+        if matches!(self, Self::Sas | Self::Sata) {
+            return Ok(());
+        }
+        let message = format!(
+            "only SAS and SATA drives can be attached to adapters, but {name} occupies a bay or slot of kind `{}`",
+            self.word()
+        );
+        Err(RuleBroken { rule: DRIVES_ONLY, path: "adapters", message })
+    }
+}
 
 impl System {
     /// Builds a server with the given devices, in this order, each with its initial state. Flash DIMMs are attached
@@ -65,7 +87,7 @@ impl System {
         rule(
             kinds().any(|kind| matches!(kind, Kind::Memory(_) | Kind::Volume(_)))
                 || self.devices().any(|placed| is_flash_dimm(&placed.device)),
-            "drives-only",
+            DRIVES_ONLY,
             "adapters",
             "only SSDs and disks can be attached to adapters".to_owned(),
         );

@@ -159,6 +159,7 @@ pub struct AdapterPath {
     pub is_raid6: bool,
     /// Capacity that the host sees, bytes.
     pub capacity_bytes: u64,
-    /// Bytes of data per stripe. Neighbouring dirty units within a stripe are destaged together.
+    /// Bytes of data per stripe; for devices and levels without strips, [`Adapters::strip_bytes`]. Neighbouring dirty
+    /// units within a stripe are destaged together.
     pub stripe_bytes: u64,
 }

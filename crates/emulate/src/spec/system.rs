@@ -70,6 +70,16 @@ pub struct PlacedDevice {
 }
 
 impl PlacedDevice {
+    /// Returns the CPU cost of an I/O to the device in addition to the load generator's: ns per I/O, and ns per byte.
+    fn host_cost(&self) -> (u64, f64) {
+        if let Kind::Flash(flash) = &self.device.kind
+            && let Attach::Link { host_ns, host_bytes_per_s, .. } = flash.attach
+        {
+            return (host_ns, 1e9 / host_bytes_per_s);
+        }
+        (0, 0.0)
+    }
+
     /// Zones of the device; `None` unless it is a zoned device.
     pub fn zones(&self) -> Option<Zones> {
         if let Kind::Flash(flash) = &self.device.kind { flash.zones } else { None }
@@ -200,18 +210,19 @@ impl System {
         let child = self.volumes[volume].root;
         let capacity_bytes = self.part_capacity_bytes(child);
         let number = volume as u32;
-        let (mut is_raid6, mut stripe_bytes) = (false, 0);
-        let has_cache = self.adapters.as_ref().is_some_and(|adapters| adapters.cache.is_some());
+        let (mut is_raid6, mut is_device) = (false, true);
+        // Devices and levels without strips are destaged in pieces of the size of a strip.
+        let mut stripe_bytes = self.adapters.as_ref().map_or(0, |adapters| adapters.strip_bytes);
+        let has_cache = self.has_cache();
         if let Part::Array(array) = &mut self.parts[child.index()] {
             array.path = Some(number);
             // The journal is in the cache's memory.
             array.journal = has_cache;
-            is_raid6 = array.layout.level() == Level::Raid6;
-            stripe_bytes = array.layout.stripe_sectors() * SECTOR_BYTES;
-        }
-        let is_device = stripe_bytes == 0;
-        if is_device {
-            stripe_bytes = self.adapters.as_ref().map_or(0, |adapters| adapters.strip_bytes);
+            let level = array.layout.level();
+            (is_raid6, is_device) = (level == Level::Raid6, false);
+            if level.has_strips() {
+                stripe_bytes = array.layout.stripe_sectors() * SECTOR_BYTES;
+            }
         }
         self.volumes[volume].root = PartId(self.parts.len() as u32);
         self.parts.push(Part::AdapterPath(AdapterPath {
@@ -363,16 +374,19 @@ impl System {
         self.devices_of(volume).next().map_or(0, |placed| placed.socket)
     }
 
-    /// Returns the CPU cost of an I/O to a volume in addition to the load generator's: ns per I/O, and ns per
-    /// byte.
+    /// Returns the CPU cost of an I/O to a volume in addition to the load generator's and to that of I/Os to members:
+    /// ns per I/O, and ns per byte.
     pub(crate) fn host_cost(&self, volume: u32) -> (u64, f64) {
         let root = &self.parts[self.volumes[volume as usize].root.index()];
-        if let Some(Kind::Flash(flash)) = root.device().map(|placed| &placed.device.kind)
-            && let Attach::Link { host_ns, host_bytes_per_s, .. } = flash.attach
-        {
-            return (host_ns, 1e9 / host_bytes_per_s);
-        }
-        (0, 0.0)
+        root.device().map_or((0, 0.0), PlacedDevice::host_cost)
+    }
+
+    /// Returns the CPU cost of an I/O that an array or read cache in the host sends to each device: ns per I/O, and ns
+    /// per byte. Empty if there is none, because all costs are 0 or the devices are behind adapters.
+    pub(crate) fn member_costs(&self) -> Vec<(u64, f64)> {
+        let costs: Vec<(u64, f64)> = self.devices().map(PlacedDevice::host_cost).collect();
+        let is_free = self.adapters.is_some() || costs.iter().all(|&cost| cost == (0, 0.0));
+        if is_free { Vec::new() } else { costs }
     }
 
     /// Checks that the system can be served to clients.
@@ -438,11 +452,12 @@ impl System {
         }
     }
 
-    /// Checks that the volumes' roots exist, and that each component comes after its children.
+    /// Checks that the volumes' roots exist, that each component comes after its children, and that each zoned device is
+    /// a volume of its own.
     ///
     /// # Errors
     /// The first component or volume that violates these rules.
-    pub(crate) fn check_trees(&self) -> Result<(), String> {
+    pub fn check_trees(&self) -> Result<(), String> {
         for (number, part) in self.parts.iter().enumerate() {
             if let Some(child) = part.children().find(|child| child.index() >= number) {
                 return Err(format!("part {number} must come after part {child}, its child"));
