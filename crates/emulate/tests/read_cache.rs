@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{disk, flash, host, memory};
-use iodyno_emulate::spec::{ArrayShape, Device, Kind, Part, Preconditioned, Written};
+use iodyno_emulate::spec::{ArrayShape, Attach, Device, Kind, Part, Preconditioned, Written};
 use iodyno_emulate::{Fault, Machine, PartId, System};
 use iodyno_raid::{Level, Rotation};
 use iodyno_units::rng::{Generator, below, stream};
@@ -72,6 +72,24 @@ fn uniform(m: &mut Machine, working_set: u64, operations: u64) -> (f64, f64, f64
     }
     let mean = |sum_ns: u64, count: u64| sum_ns as f64 / count.max(1) as f64;
     (hits as f64 / operations as f64, mean(of_hits_ns, hits), mean(of_misses_ns, operations - hits))
+}
+
+/// A hit takes the host's work for an operation on the flash, a miss that for one on the disk, which is none.
+#[test]
+fn a_hit_costs_the_host_an_operation_on_the_flash() {
+    let mut costly = small_flash(1024);
+    let Kind::Flash(flash) = &mut costly else { unreachable!() };
+    let Attach::Link { host_ns, .. } = &mut flash.attach else { unreachable!() };
+    *host_ns = 20_000;
+    let times_ns = [small_flash(1024), costly].map(|fast| {
+        let mut m = cached(&disk(false), &fast, 500, Written::Fresh);
+        uniform(&mut m, 1000, 8000);
+        let (_, hit_ns, miss_ns) = uniform(&mut m, 1000, 8000);
+        [hit_ns, miss_ns]
+    });
+    let [hits_ns, misses_ns] = [0, 1].map(|at| times_ns[1][at] - times_ns[0][at]);
+    assert!((hits_ns - 20_000.0).abs() < 100.0, "{hits_ns}");
+    assert!(misses_ns.abs() < 0.05 * times_ns[0][1], "{misses_ns}");
 }
 
 #[test]
