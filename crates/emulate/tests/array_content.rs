@@ -362,7 +362,8 @@ fn a_read_does_not_return_what_was_lost_meanwhile() {
 #[test]
 fn a_flush_of_one_rebuild_says_nothing_of_the_next() {
     let slow = |array: &mut spec::Array| array.rebuild_bytes_per_s = 100e6;
-    let mut m = machine(&volatile(), Level::Raid1, (2, 0), slow);
+    // A mirror that is rebuilt in pieces of a small strip.
+    let mut m = machine(&volatile(), Level::Raid10, (2, 0), slow);
     let units = 64;
     alone(&mut m, &op(OpKind::Write, 0, units), 7).unwrap();
     alone(&mut m, &Op::FLUSH, 0).unwrap();

@@ -3,8 +3,11 @@
 
 use crate::common;
 
+use crate::catalog_devices::Bench;
 use common::{disk, flash, host, memory};
-use iodyno_emulate::spec::{ArrayShape, Attach, Device, Kind, Preconditioned, Written};
+use iodyno_emulate::spec::{
+    ArrayShape, Attach, Device, Kind, Preconditioned, STRIP_BYTES, Written,
+};
 use iodyno_emulate::{Completion, Fault, Machine, PartId, System};
 use iodyno_raid::{Level, Rotation};
 use iodyno_units::rng::{Generator, below, stream};
@@ -298,6 +301,30 @@ fn unreadable_sectors_are_recovered_and_written_again() {
     let mut m = machine(&ssd(), Level::Raid0, 2);
     m.apply_fault(&Fault::Latent { part: PartId(0), offset_bytes: 0, len_bytes: 4096 });
     assert_eq!(alone(&mut m, &op(OpKind::Read, 0, UNIT)).1, Some(IoError::Io));
+}
+
+/// Disks are rebuilt at a large part of their sequential rate on all levels, mirrors included.
+#[test]
+fn disks_rebuild_in_large_pieces() {
+    for (name, sequential) in [("hdd-15k-300g", 150e6), ("hdd-nearline-20t", 200e6)] {
+        let kind = Bench::new(name).device.kind;
+        for (level, members) in
+            [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4), (Level::Raid6, 6)]
+        {
+            let mut system = System::new("test", host());
+            for _ in 0..members {
+                common::add(&mut system, kind.clone(), Written::Fresh);
+            }
+            let shape = ArrayShape { strip_bytes: STRIP_BYTES, ..shape(level, members) };
+            system.group(vec![(0..members as usize, Some((shape, "array".to_owned())))]).unwrap();
+            let mut m = Machine::new(&system, 1).unwrap();
+            m.apply_fault(&Fault::Replace { part: PartId(1) });
+            assert!(m.next_completion(10_000_000_000).is_none());
+            let bytes_per_s = m.array_state(0).unwrap().counts.rebuilt_bytes as f64 / 10.0;
+            let off = bytes_per_s / sequential;
+            assert!((0.25..1.0).contains(&off), "{name}, {level}: {bytes_per_s}");
+        }
+    }
 }
 
 fn one<T: Copy>(rng: &mut Generator, of: &[T]) -> T {
