@@ -8,11 +8,11 @@ use crate::event::Queue;
 use crate::part_id::PartId;
 use crate::quota::Quota;
 use crate::request::{NIL, Origin, Slab, State};
-use crate::server::{PerByte, Server};
+use crate::server::Server;
 use crate::spec::Host;
 use crate::values::Values;
 use iodyno_units::rng::{self, Generator};
-use iodyno_units::{IoError, Op, OpKind};
+use iodyno_units::{IoError, Op};
 use std::collections::VecDeque;
 
 /// A driver thread for flash DIMMs, which accepts commands, polls the devices and copies data.
@@ -44,9 +44,6 @@ pub(crate) struct Core {
     /// Number of devices. Components numbered below this are devices; the others are arrays, adapter paths and read
     /// caches.
     pub devices: usize,
-    /// For each device, the CPU cost of an operation that an array or read cache in the host sends to it: ticks per
-    /// operation, and per byte of data. Empty if all costs are 0, or if the devices are behind adapters.
-    pub host_costs: Vec<(u64, PerByte)>,
     /// The RAID adapters, if the system has any.
     pub adapters: Option<Box<Pair>>,
     /// Limits shared by all cloud volumes of the system; `None` without shared limits.
@@ -80,7 +77,6 @@ impl Core {
             cores: vec![Server::default(); (host.sockets * host.cores_per_socket) as usize],
             threads: Vec::new(),
             devices: 0,
-            host_costs: Vec::new(),
             adapters: None,
             shared: None,
             worker_cores: Vec::new(),
@@ -181,8 +177,7 @@ impl Core {
         self.ask_at(self.now, part, parent, op, token)
     }
 
-    /// Same as [`Self::ask`], but the sender hands over the request at `at_ns`. It arrives then, or after the host's
-    /// work on it, if the sender is software in the host.
+    /// Same as [`Self::ask`], but the request arrives at `at_ns`.
     pub(crate) fn ask_at(
         &mut self,
         at_ns: u64,
@@ -191,25 +186,9 @@ impl Core {
         op: &Op,
         token: u64,
     ) -> u32 {
-        let costs = self.host_costs.get(part.index()).copied();
-        let at_ns = costs.map_or(at_ns, |costs| self.work_of_host_ns(at_ns, parent, op, costs));
         let child = self.request(part, Origin::Parent(parent), op, token);
         self.at(at_ns, child, State::Issued);
         child
-    }
-
-    /// Returns the time at which the core of the worker that waits for `parent` has executed the host's part of an
-    /// operation on a device. Internal work takes no time of these cores.
-    fn work_of_host_ns(
-        &mut self,
-        at_ns: u64,
-        parent: u32,
-        op: &Op,
-        (op_ticks, per_byte): (u64, PerByte),
-    ) -> u64 {
-        let Some(worker) = self.worker_of(parent) else { return at_ns };
-        let on = self.worker_cores[worker as usize];
-        self.cores[on].take(at_ns, op_ticks + per_byte.ticks(data_bytes(op)))
     }
 
     /// Returns the host's worker on whose behalf a request is executed; `None` for a component's
@@ -257,10 +236,4 @@ impl Core {
         self.failed += u64::from(failure.is_some());
         self.slab.remove(slot);
     }
-}
-
-/// Returns the size of the data that an operation transfers, bytes.
-#[inline(always)]
-pub(crate) fn data_bytes(op: &Op) -> u32 {
-    if matches!(op.kind, OpKind::Read | OpKind::Write) { op.len_bytes } else { 0 }
 }

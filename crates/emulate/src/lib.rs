@@ -33,6 +33,7 @@ mod flash_counts;
 pub mod ftl;
 mod gauge;
 mod hdd;
+mod host_work;
 mod limit;
 pub mod machine;
 mod medium;

@@ -18,16 +18,17 @@ use crate::adapters::Pair;
 use crate::bug_injection::InjectedBug;
 use crate::completion::Completion;
 use crate::content_event::UNIT_BYTES;
-use crate::core::{Core, data_bytes};
+use crate::core::Core;
 use crate::fault::Fault;
 use crate::fault_state::FaultStates;
 use crate::flash::Population;
+use crate::host_work::HostWork;
 use crate::part::Part;
 use crate::part_id::PartId;
 use crate::prefetch::Hot;
 use crate::quota::Quota;
 use crate::request::{NIL, Origin, Work};
-use crate::server::{PerByte, ticks};
+use crate::server::ticks;
 use crate::spec::System;
 use crate::zone_table::ZoneAction;
 use crate::zones::Zone;
@@ -39,8 +40,9 @@ use std::collections::BTreeMap;
 pub struct Machine {
     core: Core,
     parts: Vec<Part>,
-    /// For each worker, the CPU cost of an I/O in ticks, and the cost per byte.
-    issue_ticks: Vec<(u64, PerByte)>,
+    /// The load generator's CPU cost of an I/O in ticks.
+    generator_ticks: u64,
+    host_work: HostWork,
     /// For each socket, the number of workers placed on it so far.
     on_socket: Vec<u32>,
     system: System,
@@ -91,9 +93,6 @@ impl Machine {
         let mut core = Core::new(host, seed);
         let devices = system.devices().count() as u32;
         core.devices = devices as usize;
-        let costs = system.member_costs().into_iter();
-        core.host_costs =
-            costs.map(|(ns, ns_per_byte)| (ticks(ns), PerByte::new(ns_per_byte))).collect();
         core.adapters = system.adapters.as_ref().map(|a| Box::new(Pair::new(a, devices, seed)));
         core.shared = (!system.limits.is_empty()).then(|| Box::new(Quota::shared(&system.limits)));
         let mut population = Population::new(system, seed, represent);
@@ -106,7 +105,8 @@ impl Machine {
         Ok(Self {
             core,
             parts,
-            issue_ticks: Vec::new(),
+            generator_ticks: ticks(host.generator_ns),
+            host_work: HostWork::new(system),
             on_socket: vec![0; host.sockets as usize],
             system: system.clone(),
             placed: false,
@@ -129,7 +129,7 @@ impl Machine {
 
     /// Number of workers added so far. A worker is a thread of the emulated load generator.
     pub fn workers(&self) -> u32 {
-        self.issue_ticks.len() as u32
+        self.core.worker_cores.len() as u32
     }
 
     /// Size of a volume's address space, bytes.
@@ -164,16 +164,13 @@ impl Machine {
         assert!(!self.placed, "workers must be added before the first submission");
         let host = &self.system.host;
         let near = self.system.socket(volume);
-        let place = if host.workers_near { near } else { self.issue_ticks.len() as u32 };
+        let place = if host.workers_near { near } else { self.core.worker_cores.len() as u32 };
         let socket = place % host.sockets;
         let count = &mut self.on_socket[socket as usize];
         let core = (socket * host.cores_per_socket + *count % host.cores_per_socket) as usize;
         *count += 1;
-        let (own_ns, ns_per_byte) = self.system.host_cost(volume);
-        let own = (ticks(host.generator_ns + own_ns), PerByte::new(ns_per_byte));
-        self.issue_ticks.push(own);
         self.core.worker_cores.push(core);
-        self.issue_ticks.len() as u32 - 1
+        self.core.worker_cores.len() as u32 - 1
     }
 
     /// Assigns cores to the driver threads, after those of the workers. On a socket with more threads
@@ -238,12 +235,11 @@ impl Machine {
         if !self.placed {
             self.place();
         }
-        let (on, (issue_ticks, per_byte)) =
-            (self.core.worker_cores[worker as usize], self.issue_ticks[worker as usize]);
+        let on = self.core.worker_cores[worker as usize];
         let at_ns = at_ns.max(self.core.now);
-        let issue_ticks = issue_ticks + per_byte.ticks(data_bytes(op));
-        let issued_ns = self.core.cores[on].take(at_ns, issue_ticks);
         let root = self.system.volumes[volume as usize].root;
+        let issue_ticks = self.generator_ticks + self.host_work.ticks(&self.system, root, op);
+        let issued_ns = self.core.cores[on].take(at_ns, issue_ticks);
         let slot = self.core.request(root, Origin::Host { volume, worker }, op, token);
         self.core.slab[slot].work = work;
         self.core.submitted += 1;

@@ -134,43 +134,31 @@ fn copies_are_read_from_all_members() {
     }
 }
 
-/// The worker's core does the host's work for each member operation of an array in the host; an operation on an array
-/// of one member takes as much of it as one on the device alone.
+/// The worker's core does the host's work for each member operation of an array in the host, before it submits the
+/// operation.
 #[test]
 fn members_cost_the_host_what_devices_do() {
-    let costly = |ns, bytes_per_s| {
-        let mut kind = ssd();
-        let Kind::Flash(flash) = &mut kind else { unreachable!() };
-        let Attach::Link { host_ns, host_bytes_per_s, .. } = &mut flash.attach else {
-            unreachable!()
-        };
-        (*host_ns, *host_bytes_per_s) = (ns, bytes_per_s);
-        kind
-    };
-    let (by_operation, by_byte) = (costly(40_000, f64::INFINITY), costly(0, 0.1e9));
+    let mut kind = ssd();
+    let Kind::Flash(flash) = &mut kind else { unreachable!() };
+    let Attach::Link { host_ns, host_bytes_per_s, .. } = &mut flash.attach else { unreachable!() };
+    (*host_ns, *host_bytes_per_s) = (40_000, 1e9);
     let strip = STRIP as u32;
-    for (kind, level, members, op, len, expected_ns) in [
-        (&by_operation, Level::Raid0, 1, OpKind::Read, UNIT, 40_000.0),
-        (&by_operation, Level::Raid0, 4, OpKind::Read, UNIT, 40_000.0),
-        (&by_operation, Level::Raid0, 4, OpKind::Read, 2 * strip, 80_000.0),
-        (&by_operation, Level::Raid1, 3, OpKind::Read, UNIT, 40_000.0),
-        (&by_operation, Level::Raid1, 3, OpKind::Write, UNIT, 120_000.0),
-        (&by_byte, Level::Raid0, 4, OpKind::Read, strip, 655_360.0),
-        (&by_byte, Level::Raid10, 4, OpKind::Write, UNIT, 81_920.0),
-        // A trim transfers no data.
-        (&by_byte, Level::Raid0, 4, OpKind::Trim, strip, 2_000.0),
+    for (level, members, op, expected_ns) in [
+        (Level::Raid0, 1, op(OpKind::Read, 4096, UNIT), 44_096),
+        (Level::Raid0, 4, op(OpKind::Read, STRIP / 2, 2 * strip), 3 * 40_000 + 131_072),
+        (Level::Raid1, 3, op(OpKind::Read, 4096, UNIT), 44_096),
+        (Level::Raid1, 3, op(OpKind::Write, 4096, UNIT), 3 * 44_096),
+        (Level::Raid10, 4, op(OpKind::Write, 4096, strip), 4 * 40_000 + 131_072),
+        (Level::Raid6, 5, op(OpKind::Read, 0, 2 * strip), 2 * 40_000 + 131_072),
+        // The array's own thread writes.
+        (Level::Raid5, 3, op(OpKind::Write, 0, UNIT), 0),
+        // These transfer no data.
+        (Level::Raid0, 4, op(OpKind::Trim, 0, strip), 40_000),
+        (Level::Raid0, 4, Op::FLUSH, 4 * 40_000),
     ] {
-        let is = period_ns(&mut machine(kind, level, members), op, len, 32);
-        let off = is / expected_ns;
-        let what = format!("{level} of {members}, {op:?} of {len}: {is} ns for {expected_ns}");
-        assert!(if op == OpKind::Trim { off < 1.0 } else { (0.98..1.02).contains(&off) }, "{what}");
-        let mut system = System::new("test", host());
-        common::add(&mut system, kind.clone(), Written::Sequential);
-        let mut alone = Machine::new(&system, 1).unwrap();
-        alone.add_worker(0);
-        let of_one = period_ns(&mut alone, op, len, 32);
-        let is_one = period_ns(&mut machine(kind, Level::Raid0, 1), op, len, 32);
-        assert!((0.98..1.02).contains(&(is_one / of_one)), "{what}: {is_one}, alone {of_one}");
+        let mut m = machine(&kind, level, members);
+        let is_ns = m.submit(0, 0, 0, &op, 0);
+        assert_eq!(is_ns, expected_ns, "{level} of {members}, {op:?}");
     }
 }
 

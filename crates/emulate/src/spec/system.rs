@@ -71,7 +71,7 @@ pub struct PlacedDevice {
 
 impl PlacedDevice {
     /// Returns the CPU cost of an I/O to the device in addition to the load generator's: ns per I/O, and ns per byte.
-    fn host_cost(&self) -> (u64, f64) {
+    pub(crate) fn host_cost(&self) -> (u64, f64) {
         if let Kind::Flash(flash) = &self.device.kind
             && let Attach::Link { host_ns, host_bytes_per_s, .. } = flash.attach
         {
@@ -372,21 +372,6 @@ impl System {
     /// The socket of a volume's first device.
     pub(crate) fn socket(&self, volume: u32) -> u32 {
         self.devices_of(volume).next().map_or(0, |placed| placed.socket)
-    }
-
-    /// Returns the CPU cost of an I/O to a volume in addition to the load generator's and to that of I/Os to members:
-    /// ns per I/O, and ns per byte.
-    pub(crate) fn host_cost(&self, volume: u32) -> (u64, f64) {
-        let root = &self.parts[self.volumes[volume as usize].root.index()];
-        root.device().map_or((0, 0.0), PlacedDevice::host_cost)
-    }
-
-    /// Returns the CPU cost of an I/O that an array or read cache in the host sends to each device: ns per I/O, and ns
-    /// per byte. Empty if there is none, because all costs are 0 or the devices are behind adapters.
-    pub(crate) fn member_costs(&self) -> Vec<(u64, f64)> {
-        let costs: Vec<(u64, f64)> = self.devices().map(PlacedDevice::host_cost).collect();
-        let is_free = self.adapters.is_some() || costs.iter().all(|&cost| cost == (0, 0.0));
-        if is_free { Vec::new() } else { costs }
     }
 
     /// Checks that the system can be served to clients.
