@@ -1,8 +1,7 @@
 //! Reads the whole log on a target, before serving or checking it.
 
 use crate::read_ahead::ReadingThreads;
-use iodyno_msglog::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS};
-use iodyno_msglog::recovery::recover_ahead;
+use iodyno_msglog::recovery::{lost_descriptions, recover_ahead};
 use iodyno_msglog::{Layout, OpenError, Recovered, Storage};
 use std::sync::Arc;
 
@@ -43,15 +42,6 @@ pub fn open_log(storage: &Arc<dyn Storage>) -> Result<Found, OpenError> {
             publisher_max = publisher_max.max(record.publisher);
         }
     })?;
-    let lost_descriptions = lost_descriptions(&**storage, &recovered.layout);
+    let lost_descriptions = lost_descriptions(&**storage, &recovered.layout)?;
     Ok(Found { recovered, publisher_max, first_message, lost_descriptions })
-}
-
-fn lost_descriptions(storage: &dyn Storage, layout: &Layout) -> Vec<u64> {
-    let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
-    let mut is_lost = |offset_bytes: &u64| {
-        let read = storage.read_at(*offset_bytes, (*buffer).as_mut());
-        read.is_err() || Layout::read((*buffer).as_ref()).is_none_or(|(it, _)| it != *layout)
-    };
-    DESCRIPTION_OFFSETS.into_iter().filter(|offset| is_lost(offset)).collect()
 }

@@ -23,6 +23,7 @@
 //! chunk if it also contains that chunk's checksum, and its epoch is not lower.
 
 use crate::message::Message;
+use crate::storage::ReadFailure;
 
 pub const CHUNK_HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 4] = *b"IMC1";
@@ -142,7 +143,7 @@ pub struct Chunk<'a> {
 }
 
 /// Reason why bytes are not a valid chunk at the expected position of a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invalid {
     /// The bytes do not begin with a chunk header.
     NoHeader,
@@ -158,8 +159,8 @@ pub enum Invalid {
     Record,
     /// The chunk is intact but is not the successor of the chunk before it: a leftover that was never acknowledged.
     Stale,
-    /// The target failed to read the bytes; contains the kind of I/O error.
-    Unreadable(std::io::ErrorKind),
+    /// The target failed to read the bytes.
+    Unreadable(ReadFailure),
 }
 
 impl core::fmt::Display for Invalid {
@@ -171,7 +172,7 @@ impl core::fmt::Display for Invalid {
             Self::OtherLog(id) => write!(f, "the chunk belongs to another log, {id:016x}"),
             Self::OtherPosition(at) => write!(f, "the chunk belongs to position {at} of the log"),
             Self::Stale => f.write_str("there is a stale chunk, which was never acknowledged"),
-            Self::Unreadable(kind) => write!(f, "the target can't be read ({kind})"),
+            Self::Unreadable(failure) => write!(f, "the target can't be read: {}", failure.error),
             Self::Record => {
                 f.write_str("the chunk's checksum is correct, but its records are malformed")
             }

@@ -5,24 +5,23 @@
 //! chunk's position was already durable. Intact chunks after the end were never acknowledged, since a chunk is durable
 //! only if all before it are. The next epoch invalidates them.
 
+mod bounds;
 mod cases;
 mod scan;
 
 use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader, Invalid};
 use crate::layout::{DESCRIPTION_BLOCK_BYTES, DESCRIPTION_OFFSETS, EpochStart, Layout};
 use crate::log::{Tail, apply_chunk, note_in_index};
-use crate::segment_reader::{Heads, SegmentReader};
+use crate::segment_reader::SegmentReader;
 use crate::state::State;
-use crate::storage::{ReadAhead, Storage};
+use crate::storage::{ReadAhead, ReadFailure, Storage};
+use bounds::{Bounds, bounds};
 use core::fmt;
 use core::ops::ControlFlow;
-use scan::{Scanned, proven, scan, scan_segments, settled};
+use scan::{require_readable_end, scan_segments, torn_tail};
 use std::io;
+use std::sync::Arc;
 use thiserror::Error;
-
-/// Number of bytes at the start of the newest segment that are searched for proof that the log extends into this
-/// segment.
-const PROOF_BYTES: u64 = 8 << 20;
 
 /// Result of recovery: the end of the log, its state and its damage.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +38,8 @@ pub struct Recovered {
     pub chunks: u64,
     /// Reason why the bytes after the log's end are not a valid chunk. `None` if no torn tail was discarded.
     pub cut: Option<Invalid>,
-    /// Damaged ranges of data that had been acknowledged.
+    /// Damaged ranges of data that had been acknowledged, and unreadable ranges of dropped segments, which may hold
+    /// current values.
     pub damages: Vec<Damage>,
 }
 
@@ -63,8 +63,8 @@ pub struct Damage {
     pub length_bytes: u64,
     /// Numbers of the first missing message and of the first message after the damage. `None` if the former is unknown.
     pub messages: Option<(u64, u64)>,
-    /// Description of the invalid content at the damaged position.
-    pub what: String,
+    /// Reason why there is no valid chunk at the damaged position.
+    pub what: Invalid,
 }
 
 impl fmt::Display for Damage {
@@ -77,7 +77,7 @@ impl fmt::Display for Damage {
         write!(f, "{length_bytes} bytes are skipped, ")?;
         match messages.map(|(first, end)| (first, end.saturating_sub(first))) {
             None => f.write_str("and the number of missing messages is not known"),
-            Some((_, 0)) => f.write_str("no message is missing"),
+            Some((_, 0)) => f.write_str("no message is missing, but current values may be"),
             Some((first, 1)) => write!(f, "message {first} is missing"),
             Some((first, n)) => {
                 let last = first + n - 1;
@@ -109,11 +109,17 @@ pub enum OpenError {
         /// Offset of the failed read on the target, bytes.
         offset_bytes: u64,
         /// Error that the target returned.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// Flushing the target failed.
     #[error("the target can't be flushed: {0}")]
     Flush(io::Error),
+}
+
+impl From<ReadFailure> for OpenError {
+    fn from(ReadFailure { offset_bytes, error: source }: ReadFailure) -> Self {
+        Self::Read { offset_bytes, source }
+    }
 }
 
 /// Reads the layout of the log on a target from its description.
@@ -128,9 +134,11 @@ pub fn describe(storage: &dyn Storage) -> Result<Layout, OpenError> {
 /// copy.
 fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError> {
     let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
+    let (block_bytes, capacity_bytes) = (DESCRIPTION_BLOCK_BYTES as u64, storage.capacity_bytes());
     let mut failed = None;
     let mut newest: Option<(Layout, EpochStart)> = None;
-    for offset_bytes in DESCRIPTION_OFFSETS {
+    let is_on_target = |offset_bytes: &u64| offset_bytes + block_bytes <= capacity_bytes;
+    for offset_bytes in DESCRIPTION_OFFSETS.into_iter().filter(is_on_target) {
         match storage.read_at(offset_bytes, (*buffer).as_mut()) {
             Ok(()) => {
                 if let Some((layout, start)) = Layout::read((*buffer).as_ref())
@@ -139,16 +147,42 @@ fn description(storage: &dyn Storage) -> Result<(Layout, EpochStart), OpenError>
                     newest = Some((layout, start));
                 }
             }
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(source) => failed = Some(OpenError::Read { offset_bytes, source }),
+            Err(error) => failed = Some(ReadFailure { offset_bytes, error: Arc::new(error) }),
         }
     }
-    let Some((layout, start)) = newest else { return Err(failed.unwrap_or(OpenError::NoLog)) };
-    let (described_bytes, capacity_bytes) = (layout.capacity_bytes, storage.capacity_bytes());
+    let Some((layout, start)) = newest else {
+        return Err(failed.map_or(OpenError::NoLog, OpenError::from));
+    };
+    let described_bytes = layout.capacity_bytes;
     if described_bytes > capacity_bytes {
         return Err(OpenError::Truncated { described_bytes, capacity_bytes });
     }
     Ok((layout, start))
+}
+
+/// Returns the offsets of the damaged copies of a log's description, bytes. An unreadable copy counts as damaged if the
+/// other one is intact.
+///
+/// # Errors
+/// The target can't be read, so neither copy was found.
+pub fn lost_descriptions(storage: &dyn Storage, layout: &Layout) -> Result<Vec<u64>, OpenError> {
+    let mut buffer = storage.buffer(DESCRIPTION_BLOCK_BYTES);
+    let (mut lost, mut failed) = (Vec::new(), None);
+    for offset_bytes in DESCRIPTION_OFFSETS {
+        let read = storage.read_at(offset_bytes, (*buffer).as_mut());
+        let is_intact = read.is_ok()
+            && Layout::read((*buffer).as_ref()).is_some_and(|(found, _)| found == *layout);
+        if !is_intact {
+            lost.push(offset_bytes);
+        }
+        failed = failed.or(read.err().map(|error| (offset_bytes, Arc::new(error))));
+    }
+    match failed {
+        Some((offset_bytes, error)) if lost.len() == DESCRIPTION_OFFSETS.len() => {
+            Err(ReadFailure { offset_bytes, error }.into())
+        }
+        _ => Ok(lost),
+    }
 }
 
 /// Starts a new epoch: records on the target that the log is open for writing and where it ends. Must be
@@ -187,7 +221,8 @@ pub fn create(storage: &dyn Storage, layout: &Layout) -> io::Result<()> {
 /// cache.
 ///
 /// # Errors
-/// The target does not contain a log, or its I/O fails. Damage is not an error: the result lists it.
+/// The target does not contain a log, or its I/O fails: in particular, the log's end can't be told because the bytes there
+/// are unreadable. Damage is not an error: the result lists it.
 pub fn recover(
     storage: &dyn Storage,
     visit: impl FnMut(&Chunk<'_>),
@@ -209,28 +244,21 @@ pub fn recover_ahead(
     let start = reader.epoch_start();
     found.tail.epoch = start.epoch + 1;
     let Some(bounds) = bounds else { return Ok(found) };
-    let Bounds { newest, oldest, last, evidence, .. } = bounds;
+    let Bounds { heads, newest, oldest, last, evidence, is_end_readable } = bounds;
+    is_end_readable?;
     found.tail.oldest_segment = oldest;
 
-    // State in dropped segments may not have been carried yet. A dropped segment that is not whole is being
-    // overwritten, so its state was carried.
     let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
     let dropped_from = (last + 1).saturating_sub(layout.slots()).max(oldest_on_target);
-    for segment in dropped_from..oldest {
-        let mut part = found.state.clone();
-        let end = scan_segments(&mut reader, segment..=segment, None, |chunk, _| {
-            apply_chunk(&mut part, &layout, chunk);
-            ControlFlow::Continue(())
-        });
-        let is_whole = end.gap.is_none() && end.damages.is_empty() && end.last.is_some();
-        found.state = if is_whole { part } else { State::default() };
-    }
+    found.state = state_of_dropped(&mut reader, dropped_from..oldest, &mut found.damages);
 
     let Recovered { tail, state, messages, chunks, .. } = &mut found;
     let mut segment_before = tail.oldest_segment;
+    let mut first_message = None;
     let end = scan_segments(&mut reader, oldest..=newest, Some(evidence), |chunk, before_ns| {
         visit(chunk);
         let header = &chunk.header;
+        first_message.get_or_insert(header.first_message);
         let segment = layout.segment(header.position);
         for _ in segment_before..segment {
             tail.segment_times_ns.push_back(before_ns);
@@ -250,14 +278,49 @@ pub fn recover_ahead(
         tail.is_ended = last.used_bytes as usize == CHUNK_HEADER_BYTES;
     }
     tail.epoch = end.epoch_max.max(start.epoch) + 1;
-    found.cut = end.gap.map(|(_, invalid)| invalid).filter(|invalid| match invalid {
-        // Remains from before this log's end: nothing, another log, or a dropped segment.
-        Invalid::NoHeader | Invalid::OtherLog(_) => false,
-        Invalid::OtherPosition(at) => *at > tail.position,
-        _ => true,
-    });
-    found.damages = end.damages;
+    found.cut = torn_tail(&end, &layout);
+    require_readable_end(&end, &heads, &layout)?;
+    let first_message = first_message.unwrap_or(found.tail.next_message);
+    for damage in &mut found.damages {
+        damage.messages = Some((first_message, first_message));
+    }
+    found.damages.extend(end.damages);
     Ok(found)
+}
+
+/// Reads current values and publishers from dropped segments, because they may not have been carried yet. A dropped
+/// segment that is not whole is being overwritten, so its state was carried. Appends unreadable parts to `damages`: it is
+/// unknown whether their state was carried.
+fn state_of_dropped(
+    reader: &mut SegmentReader<'_>,
+    segments: core::ops::Range<u64>,
+    damages: &mut Vec<Damage>,
+) -> State {
+    let layout = *reader.layout();
+    let mut state = State::default();
+    for segment in segments {
+        let mut part = state.clone();
+        let end = scan_segments(reader, segment..=segment, None, |chunk, _| {
+            apply_chunk(&mut part, &layout, chunk);
+            ControlFlow::Continue(())
+        });
+        let gaps = end.damages.into_iter().map(|it| (it.position, it.what)).chain(end.gap);
+        state = match { gaps }.next() {
+            None => part,
+            Some((position, what @ Invalid::Unreadable(_))) => {
+                damages.push(Damage {
+                    position,
+                    offset_bytes: layout.offset_bytes(position),
+                    length_bytes: layout.left_in_segment(position),
+                    messages: None,
+                    what,
+                });
+                part
+            }
+            Some(_) => State::default(),
+        };
+    }
+    state
 }
 
 /// Result of [`replay`]: the end of the replay, and the damage found.
@@ -280,8 +343,8 @@ pub fn replay(
     from: ReplayFrom,
     visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
 ) -> Result<Replayed, OpenError> {
-    let (_, mut reader, bounds) = open(storage, ahead)?;
-    let Some(Bounds { heads, newest, oldest, last, evidence }) = bounds else {
+    let (layout, mut reader, bounds) = open(storage, ahead)?;
+    let Some(Bounds { heads, newest, oldest, last, evidence, is_end_readable }) = bounds else {
         return Ok(Replayed { next_message: 1, damages: Vec::new() });
     };
     let is_before = |head: &ChunkHeader| match from {
@@ -290,10 +353,19 @@ pub fn replay(
         ReplayFrom::TimeNs(time_ns) => head.time_ns < time_ns,
     };
     // The last segment that begins before the start. Chunks that never belonged to one log may leave none.
-    let heads = heads.of_segments.iter().rev().filter(|it| (oldest..=last).contains(it.0));
-    let first = heads.filter(|(_, head)| is_before(head)).map(|(&segment, _)| segment).next();
+    let begun = heads.of_segments.iter().rev().filter(|it| (oldest..=last).contains(it.0));
+    let first = begun.filter(|(_, head)| is_before(head)).map(|(&segment, _)| segment).next();
     let first = first.unwrap_or(oldest);
-    let end = scan_segments(&mut reader, first..=newest, Some(evidence), |chunk, _| visit(chunk));
+    let mut has_ended = true;
+    let end = scan_segments(&mut reader, first..=newest, Some(evidence), |chunk, _| {
+        let flow = visit(chunk);
+        has_ended = flow.is_continue();
+        flow
+    });
+    if has_ended {
+        is_end_readable?;
+        require_readable_end(&end, &heads, &layout)?;
+    }
     let next_message = end.last.map_or(1, |last| last.next_message());
     Ok(Replayed { next_message, damages: end.damages })
 }
@@ -307,29 +379,6 @@ pub enum ReplayFrom {
     TimeNs(u64),
 }
 
-/// First and last segment of a log on its target, with the evidence for its end.
-struct Bounds {
-    heads: Heads,
-    /// Newest segment with a valid chunk. Its chunks may never have been acknowledged.
-    newest: u64,
-    /// Oldest retained segment. The next field, `last`, is the segment with the log's last chunk.
-    oldest: u64,
-    last: u64,
-    /// Evidence for deciding whether chunks after a gap belong to the log.
-    evidence: Evidence,
-}
-
-/// Evidence about the log's end that is known before the whole log is read. More is found when a scan meets
-/// the first gap.
-#[derive(Clone, Copy, Debug)]
-struct Evidence {
-    /// A durable position from a chunk's header, and that chunk's epoch. The log does not end before this
-    /// position.
-    durable: (u64, u32),
-    /// First segment in which the log can end.
-    ends_from: u64,
-}
-
 /// Opens a target for reading, and finds the log's first and last segment; `None` in their place if the log
 /// has no chunks.
 fn open(
@@ -339,50 +388,6 @@ fn open(
     let (layout, start) = description(storage)?;
     storage.flush().map_err(OpenError::Flush)?;
     let mut reader = SegmentReader::new(storage, layout).of_epoch(start).with_ahead(ahead);
-    let bounds = bounds(&mut reader);
+    let bounds = bounds(&mut reader)?;
     Ok((layout, reader, bounds))
-}
-
-fn bounds(reader: &mut SegmentReader<'_>) -> Option<Bounds> {
-    let layout = *reader.layout();
-    let heads = reader.heads();
-    let newest_head = heads.newest?;
-    let newest = layout.segment(newest_head.position);
-    let oldest_on_target = (newest + 1).saturating_sub(layout.slots());
-    let (last, evidence) = if let Some(durable) = proof_of_segment(reader, newest) {
-        (newest, Evidence { durable, ends_from: newest })
-    } else {
-        let durable = proven(&newest_head);
-        let ends_from = layout.segment(durable.0.saturating_sub(1)).max(oldest_on_target);
-        let evidence = Evidence { durable, ends_from };
-        (last_segment(reader, newest, evidence), evidence)
-    };
-    reader.ends_at(layout.segment_start(newest + 1));
-    let oldest = layout.oldest_kept(last).max(oldest_on_target);
-    Some(Bounds { heads, newest, oldest, last, evidence })
-}
-
-/// Searches a segment's first chunks for proof that the log does not end before this segment: a header with a durable
-/// position within the segment. Returns the highest durable position found, with its epoch; `None` without proof.
-fn proof_of_segment(reader: &mut SegmentReader<'_>, segment: u64) -> Option<(u64, u32)> {
-    let start = reader.layout().segment_start(segment);
-    let end = start + reader.layout().segment_bytes.min(PROOF_BYTES);
-    reader.ends_at(end);
-    let found = scan(reader, start..end, Scanned::default(), None, |chunk, _| {
-        let proves = chunk.header.durable_position > start;
-        if proves { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    found.last.filter(|last| last.durable_position > start).map(|_| found.durable)
-}
-
-/// Finds the segment with the log's last chunk, if it is unclear whether the newest segment's chunks were
-/// ever acknowledged.
-fn last_segment(reader: &mut SegmentReader<'_>, newest: u64, evidence: Evidence) -> u64 {
-    let layout = *reader.layout();
-    let end = layout.segment_start(newest + 1);
-    reader.ends_at(end);
-    let range = layout.segment_start(evidence.ends_from)..end;
-    let begin = Scanned { durable: evidence.durable, ..Scanned::default() };
-    let found = settled(reader, range, begin);
-    found.last.map_or(0, |last| layout.segment(last.position))
 }

@@ -1,12 +1,12 @@
 //! Reads a log's chunks in order, with large reads; with a [`ReadAhead`], later parts are read in advance.
 
-use crate::chunk::{Chunk, ChunkHeader, Invalid};
+use crate::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader, Invalid};
 use crate::layout::{EpochStart, Layout};
-use crate::storage::{Buffer, ReadAhead, Storage};
+use crate::storage::{Buffer, ReadAhead, ReadFailure, Storage};
 use core::fmt;
 use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
+use std::sync::Arc;
 
 /// Size of a read, bytes, unless chunks are larger. Reads end at multiples of this size on the target,
 /// because many disks and stripes split a read that crosses such a boundary. On a virtual disk, such reads
@@ -41,7 +41,7 @@ pub struct SegmentReader<'a> {
     from: usize,
     held: (u64, usize),
     /// Read error of the block after the buffered bytes; `None` if no error is known.
-    failed: Option<io::ErrorKind>,
+    failed: Option<ReadFailure>,
     /// Latest epoch, and the end of the log when that epoch began. Older chunks after this end are ignored.
     start: EpochStart,
     ahead: Option<Ahead>,
@@ -173,14 +173,12 @@ impl<'a> SegmentReader<'a> {
         let failed =
             if self.takes_ahead(position) { None } else { self.read(offset_bytes, left_bytes) };
         let start = self.start;
-        let bytes = self.bytes_at(offset_bytes, left_bytes);
-        match (Chunk::parse(bytes, layout.log_id, position), failed) {
-            (Err(Invalid::NoHeader | Invalid::Cut), Some(kind)) => Err(Invalid::Unreadable(kind)),
-            (Ok(chunk), _) if start.cuts_off(&chunk.header) => Err(Invalid::Stale),
-            (Ok(chunk), _) if !chunk.header.length_bytes.is_multiple_of(layout.align_bytes) => {
+        match parse_read(self.bytes_at(offset_bytes, left_bytes), failed, layout.log_id, position) {
+            Ok(chunk) if start.cuts_off(&chunk.header) => Err(Invalid::Stale),
+            Ok(chunk) if !chunk.header.length_bytes.is_multiple_of(layout.align_bytes) => {
                 Err(Invalid::Record)
             }
-            (chunk, _) => chunk,
+            chunk => chunk,
         }
     }
 
@@ -266,7 +264,7 @@ impl<'a> SegmentReader<'a> {
 
     /// Reads a chunk's data from the target, up to the first unreadable block. Returns that block's error; `None` if
     /// all blocks are readable, or if that block can't be part of the chunk.
-    fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<io::ErrorKind> {
+    fn read(&mut self, offset_bytes: u64, left_bytes: u64) -> Option<ReadFailure> {
         let wanted = self.wanted(left_bytes);
         let (held_at, held_end) = (self.held.0, self.held.0 + self.held.1 as u64);
         let is_before_failed =
@@ -275,7 +273,7 @@ impl<'a> SegmentReader<'a> {
             return None;
         }
         if is_before_failed {
-            return self.failed;
+            return self.failed.clone();
         }
         let bytes = left_bytes.min((*self.buffer).as_ref().len() as u64) as usize;
         let to = &mut (*self.buffer).as_mut()[..bytes];
@@ -286,14 +284,15 @@ impl<'a> SegmentReader<'a> {
         // The unreadable block may lie after the chunk.
         let mut read_bytes = 0;
         for block in to.chunks_mut(self.layout.align_bytes as usize) {
-            if let Err(e) = self.storage.read_at(offset_bytes + read_bytes as u64, block) {
-                self.failed = Some(e.kind());
+            let offset_bytes = offset_bytes + read_bytes as u64;
+            if let Err(error) = self.storage.read_at(offset_bytes, block) {
+                self.failed = Some(ReadFailure { offset_bytes, error: Arc::new(error) });
                 break;
             }
             read_bytes += block.len();
         }
         self.held.1 = read_bytes;
-        self.failed.filter(|_| (read_bytes as u64) < wanted)
+        self.failed.clone().filter(|_| (read_bytes as u64) < wanted)
     }
 
     /// Buffered data of the chunk at an offset on the target, up to the chunk's maximum length.
@@ -377,13 +376,21 @@ impl<'a> SegmentReader<'a> {
             // A chunk that begins in this part may end after it.
             let left_bytes =
                 (layout.segment_bytes - at).min(end - at + u64::from(layout.chunk_bytes));
-            self.read(offset_bytes, left_bytes);
+            let failed = self.read(offset_bytes, left_bytes);
             let start = self.start;
             let bytes = self.bytes_at(offset_bytes, left_bytes);
-            let header = ChunkHeader::peek(bytes)
-                .filter(|header| !start.cuts_off(header))
-                .filter(|header| layout.offset_bytes(header.position) == offset_bytes)
-                .filter(|header| Chunk::parse(bytes, layout.log_id, header.position).is_ok());
+            let position = ChunkHeader::peek(bytes)
+                .map(|header| header.position)
+                .filter(|position| layout.offset_bytes(*position) == offset_bytes)
+                .unwrap_or(layout.segment_start(slot) + at);
+            let header = match parse_read(bytes, failed, layout.log_id, position) {
+                Ok(chunk) => Some(chunk.header).filter(|header| !start.cuts_off(header)),
+                Err(Invalid::Unreadable(failure)) if at == 0 => {
+                    heads.unreadable.insert(slot, failure);
+                    None
+                }
+                Err(_) => None,
+            };
             let step = header.map_or(0, |header| header.length_bytes);
             at += u64::from(step.max(1).next_multiple_of(layout.align_bytes));
             if let Some(header) = header {
@@ -395,6 +402,23 @@ impl<'a> SegmentReader<'a> {
     }
 }
 
+/// Parses a chunk like [`Chunk::parse`]. `failed`: read error of the block after `bytes`, if that block may be part of the
+/// chunk.
+fn parse_read(
+    bytes: &[u8],
+    failed: Option<ReadFailure>,
+    log_id: u64,
+    position: u64,
+) -> Result<Chunk<'_>, Invalid> {
+    match (Chunk::parse(bytes, log_id, position), failed) {
+        (Err(Invalid::NoHeader), Some(failure)) if bytes.len() < CHUNK_HEADER_BYTES => {
+            Err(Invalid::Unreadable(failure))
+        }
+        (Err(Invalid::Cut), Some(failure)) => Err(Invalid::Unreadable(failure)),
+        (chunk, _) => chunk,
+    }
+}
+
 /// Valid chunks found near the start of a log's segments.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
@@ -402,6 +426,8 @@ pub(crate) struct Heads {
     pub(crate) newest: Option<ChunkHeader>,
     /// Header of the first chunk of each segment, by segment number, where that chunk is valid.
     pub(crate) of_segments: BTreeMap<u64, ChunkHeader>,
+    /// Read error of the first chunk of each slot, by slot number, where that chunk can't be read.
+    pub(crate) unreadable: BTreeMap<u64, ReadFailure>,
 }
 
 impl Heads {

@@ -1,6 +1,7 @@
 //! Interface of a log to its target: reads, writes, flushes and read-ahead. Implementations are in other crates.
 
 use std::io;
+use std::sync::Arc;
 
 /// Storage for a log: an address range that can be read, written and flushed. Offsets and lengths must be
 /// multiples of the log's block size.
@@ -29,6 +30,24 @@ pub trait Storage: Send + Sync {
     /// Allocates a buffer suitable for reads and writes of the target.
     fn buffer(&self, bytes: usize) -> Box<dyn Buffer>;
 }
+
+/// A failed read of a target.
+#[derive(Clone, Debug)]
+pub struct ReadFailure {
+    /// Offset of the unreadable block on the target, bytes.
+    pub offset_bytes: u64,
+    /// Error that the target returned.
+    pub error: Arc<io::Error>,
+}
+
+impl PartialEq for ReadFailure {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |it: &Self| (it.offset_bytes, it.error.kind(), it.error.raw_os_error());
+        key(self) == key(other)
+    }
+}
+
+impl Eq for ReadFailure {}
 
 /// Asynchronous reads of a target, for read-ahead.
 pub trait ReadAhead: Send {

@@ -10,3 +10,4 @@ mod power_cuts;
 mod protocol;
 mod reading;
 mod rules;
+mod unreadable;

@@ -39,9 +39,10 @@ pub(super) fn cannot_open(target: &TargetName, error: &OpenError) -> Failure {
         OpenError::NoLog => {
             Failure::input(format!("{text}; `iodyno log create {target}` makes one"))
         }
-        OpenError::Truncated { .. } | OpenError::Read { .. } | OpenError::Flush(_) => {
-            Failure::target(text)
-        }
+        OpenError::Read { .. } => Failure::target(format!(
+            "{text}; try again once it can be read, or restore the log from a copy"
+        )),
+        OpenError::Truncated { .. } | OpenError::Flush(_) => Failure::target(text),
     }
 }
 
@@ -103,7 +104,7 @@ fn document(target: &TargetName, found: &Found) -> serde_json::Value {
             "length_bytes": damage.length_bytes,
             "first_missing": damage.messages.map(|(first, _)| first),
             "missing": damage.messages.map(|(first, end)| end.saturating_sub(first)),
-            "what": damage.what,
+            "what": damage.what.to_string(),
         })
     });
     json!({

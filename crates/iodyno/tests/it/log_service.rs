@@ -228,6 +228,40 @@ fn damage_of_the_last_message_is_named() {
     }
 }
 
+/// A log with an unreadable end is not opened, also with `--accept-damage`, and keeps its messages.
+#[test]
+fn a_log_with_an_unreadable_end_is_a_read_error() {
+    const TARGET: &str = "nbd+unix:///?socket=nbd.sock";
+    let place = Place::new();
+    let device = Served::start(&place, "ram:64MiB");
+    place.iodyno(&format!("log create {TARGET}")).succeeds();
+    let server = LogServer::start(&place, TARGET);
+    let mut publisher = publisher(&place, "p");
+    for _ in 0..1000 {
+        publisher.publish(MessageKind::Publish, "t", b"", &[7; 2000]).unwrap();
+    }
+    publisher.finish().unwrap();
+    server.stop();
+    let check = format!("log check {TARGET} --json");
+    let whole = place.iodyno(&check).succeeds().json();
+    assert_eq!(whole["messages"], 1000);
+    let words = ["at byte", "Input/output error (os error 5)", "try again"];
+    for range in ["64KiB..63MiB", "1MiB..63MiB"] {
+        device.fault(&format!("error EIO reads at {range}"));
+        place.iodyno(&check).fails(4, &words);
+        place.iodyno(&format!("log replay --on {TARGET}")).fails(4, &words);
+        place.iodyno(&format!("log serve {TARGET} --accept-damage")).fails(4, &words);
+        device.fault("clear");
+        assert_eq!(place.iodyno(&check).succeeds().json(), whole);
+    }
+    // One unreadable block in the middle is damage.
+    device.fault("error EIO reads at 256KiB..260KiB");
+    let damaged = place.iodyno(&check).exits(4).json();
+    let what = "the target can't be read: Input/output error (os error 5)";
+    assert_eq!(damaged["damages"][0]["what"], what);
+    assert_eq!(damaged["next_message"], whole["next_message"]);
+}
+
 /// Emulated devices in real time: a single device, and an array, whose reads return their data at completion.
 #[test]
 fn emulated_devices_in_real_time_keep_a_log() {

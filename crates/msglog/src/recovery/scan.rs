@@ -2,10 +2,23 @@
 //! tail, by the decision table in `cases.rs`.
 
 use super::cases::{Conditions, Decision};
-use super::{Damage, Evidence};
+use super::{Damage, OpenError};
 use crate::chunk::{Chunk, ChunkHeader, Invalid};
-use crate::segment_reader::SegmentReader;
+use crate::layout::Layout;
+use crate::segment_reader::{Heads, SegmentReader};
+use crate::storage::ReadFailure;
 use core::ops::ControlFlow;
+
+/// Evidence about the log's end that is known before the whole log is read. More is found when a scan meets
+/// the first gap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence {
+    /// A durable position from a chunk's header, and that chunk's epoch. The log does not end before this
+    /// position.
+    pub durable: (u64, u32),
+    /// First segment in which the log can end.
+    pub ends_from: u64,
+}
 
 /// Progress and findings of a recovery scan over a log's chunks.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +28,8 @@ pub(super) struct Scanned {
     /// Start of the current gap (the position after the last accepted chunk), and the reason why the chunk there was
     /// not accepted; `None` outside a gap.
     pub gap: Option<(u64, Invalid)>,
+    /// First read error in the gap; `None` outside a gap, and if all of the gap is readable.
+    pub gap_failure: Option<ReadFailure>,
     /// Damaged ranges of data that had been acknowledged.
     pub damages: Vec<Damage>,
     /// Highest epoch of any chunk found, even if the chunk was never acknowledged.
@@ -29,7 +44,7 @@ impl Scanned {
     /// is none. `after_last`: exclusive upper bound of the last chunk's position; 0 if unknown.
     fn conditions(&self, at: u64, header: Option<&ChunkHeader>, after_last: u64) -> Conditions {
         let Some(header) = header else { return Conditions::default() };
-        let gap = self.gap.map(|(from, _)| from);
+        let gap = self.gap.as_ref().map(|(from, _)| *from);
         let (durable, since_epoch) = self.durable;
         Conditions {
             is_valid: true,
@@ -87,6 +102,9 @@ pub(super) fn scan(
             (Decision::Accept | Decision::Damage, Ok(chunk)) => chunk,
             (_, chunk) => {
                 let invalid = chunk.map_or_else(|invalid| invalid, |_| Invalid::Stale);
+                if let (Invalid::Unreadable(failure), None) = (&invalid, &found.gap_failure) {
+                    found.gap_failure = Some(failure.clone());
+                }
                 found.gap.get_or_insert((position, invalid));
                 if let Some(evidence) = evidence.take() {
                     let ahead = look_beyond_gap(reader, position, &range, &found, evidence);
@@ -94,6 +112,7 @@ pub(super) fn scan(
                     found.epoch_max = found.epoch_max.max(ahead.epoch_max);
                     after_last = ahead.last.map_or(0, |last| last.position + 1);
                     if after_last <= position {
+                        found.gap_failure = found.gap_failure.or(ahead.gap_failure);
                         break;
                     }
                 }
@@ -102,7 +121,8 @@ pub(super) fn scan(
             }
         };
         let header = chunk.header;
-        if let Some((from, invalid)) = found.gap.take() {
+        if let Some((from, what)) = found.gap.take() {
+            found.gap_failure = None;
             let of_log = (range.start == 0).then_some(1);
             let expected = found.last.map_or(of_log, |last| Some(last.next_message()));
             found.damages.push(Damage {
@@ -110,7 +130,7 @@ pub(super) fn scan(
                 offset_bytes: layout.offset_bytes(from),
                 length_bytes: header.position - from,
                 messages: expected.map(|expected| (expected, header.first_message)),
-                what: invalid.to_string(),
+                what,
             });
         }
         let flow = visit(&chunk, found.last.map_or(0, |last| last.time_ns));
@@ -174,4 +194,35 @@ fn follows(last: Option<&ChunkHeader>, next: &ChunkHeader, after_gap: bool) -> b
     let expected = last.next_message();
     let is_next = next.previous_checksum == last.checksum && next.first_message == expected;
     next.epoch >= last.epoch && (is_next || (after_gap && next.first_message >= expected))
+}
+
+/// Returns the reason why the bytes after a scan's last chunk are not a valid chunk; `None` if no chunk was written there.
+pub(super) fn torn_tail(end: &Scanned, layout: &Layout) -> Option<Invalid> {
+    let position = end.last.map_or(0, |last| layout.after(&last));
+    let (_, invalid) = end.gap.as_ref()?;
+    let is_torn = match invalid {
+        // Remains from before this log's end: nothing, another log, or a dropped segment.
+        Invalid::NoHeader | Invalid::OtherLog(_) => false,
+        Invalid::OtherPosition(at) => *at > position,
+        _ => true,
+    };
+    is_torn.then(|| invalid.clone())
+}
+
+/// Checks that a scan's end is the log's end. An unreadable chunk may have been acknowledged, and so may a torn one if the
+/// bytes after it, which may prove that, are unreadable.
+pub(super) fn require_readable_end(
+    end: &Scanned,
+    heads: &Heads,
+    layout: &Layout,
+) -> Result<(), OpenError> {
+    let failure = match (&end.gap, &end.last) {
+        (Some(_), _) => end.gap_failure.as_ref().filter(|_| torn_tail(end, layout).is_some()),
+        // The log fills its newest known segment, and continues in the next one if there is more.
+        (None, Some(last)) => {
+            heads.unreadable.get(&(layout.segment(layout.after(last)) % layout.slots()))
+        }
+        (None, None) => None,
+    };
+    failure.map_or(Ok(()), |failure| Err(failure.clone().into()))
 }

@@ -5,11 +5,15 @@ use iodyno_msglog::Storage;
 use iodyno_msglog::storage::Buffer;
 use iodyno_units::rng::{Generator, below};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Size of a sector, bytes. A torn write keeps or loses whole sectors.
 pub(crate) const SECTOR_BYTES: usize = 512;
+
+/// Number of Linux's error for a failed read.
+const EIO: i32 = 5;
 
 #[derive(Clone, Debug, Default)]
 struct Content {
@@ -21,6 +25,8 @@ struct Content {
     /// Numbers of sectors that can't be read.
     unreadable: Vec<usize>,
     reads: u64,
+    /// Numbers of the reads that fail, from 1.
+    failing_reads: Range<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +109,11 @@ impl Disk {
         self.content().unreadable.push(sector);
     }
 
+    /// Makes these reads fail, counted from 1 over the disk's life.
+    pub(crate) fn fail_reads(&self, numbers: Range<u64>) {
+        self.content().failing_reads = numbers;
+    }
+
     /// Returns the number of bytes read since the last call, through all clones.
     pub(crate) fn take_read_bytes(&self) -> u64 {
         self.read_bytes.swap(0, Ordering::Relaxed)
@@ -124,10 +135,11 @@ impl Storage for Disk {
         let from = from.get(..to.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         let first = offset_bytes as usize / SECTOR_BYTES;
         let sectors = first..first + to.len() / SECTOR_BYTES;
-        if content.unreadable.iter().any(|sector| sectors.contains(sector)) {
+        let is_failing = content.failing_reads.contains(&content.reads);
+        if is_failing || content.unreadable.iter().any(|sector| sectors.contains(sector)) {
             // As a disk may: what came before the error.
             to.fill(0xEE);
-            return Err(io::ErrorKind::InvalidData.into());
+            return Err(io::Error::from_raw_os_error(EIO));
         }
         to.copy_from_slice(from);
         Ok(())
