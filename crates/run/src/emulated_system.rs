@@ -9,7 +9,7 @@ use crate::outcome::RunError;
 use iodyno_catalog::{File, Problem};
 use iodyno_emulate::System;
 use iodyno_emulate::describe::{
-    DescribedDevice, DescribedSystem, VolumeClass, VolumesOf, start_with,
+    Bay, DescribedDevice, DescribedSystem, VolumeClass, VolumesOf, start_with,
 };
 use iodyno_emulate::spec::{
     ArrayShape, Attach, Device, Group, Kind, Limit, Preconditioned, STRIP_BYTES, Written,
@@ -125,13 +125,14 @@ fn whole_system(
             return Err(Problem::at(file, of.span.clone(), message, None).into());
         };
         choose(&mut device, name, &VolumeOptions { credits, ..its.volume }, &described.limits)?;
-        let class = device.class;
+        let (bay, class) = (device.bay, device.class);
         let mut device = device.device;
         settle(&mut device, name)?;
         let count = of.count * its.count;
         let cache = read_cache(of, described, file, files)?;
         wanted.extend((0..count).map(|_| Wanted {
             device: device.clone(),
+            bay,
             class: class.clone(),
             arrays: its.arrays.clone(),
             read_cache: cache.clone().map(|cache| (cache, of.read_cache_bytes)),
@@ -235,6 +236,8 @@ fn shared_limits(
 /// A requested volume: a single device, an array of devices, or an array of arrays.
 struct Wanted<'a> {
     device: Device,
+    /// Bay or slot that the device occupies; `None`: unknown.
+    bay: Option<Bay>,
     /// Class of the cloud volume; `None` for other devices.
     class: Option<VolumeClass>,
     arrays: Vec<ArrayName>,
@@ -266,6 +269,7 @@ fn devices_in_one_system(names: &[&ModelName], files: &mut Files) -> Result<Emul
         settle(&mut device, name)?;
         wanted.extend((0..name.count).map(|_| Wanted {
             device: device.clone(),
+            bay: found.bay,
             class: found.class.clone(),
             arrays: name.arrays.clone(),
             read_cache: None,
@@ -326,6 +330,11 @@ fn populate(
         start_with(&described.name, credits, &mut system.limits).map_err(RunError::Impossible)?;
     }
     if let Some(mut adapters) = described.adapters.clone() {
+        let bays = wanted.iter().filter_map(|of| Some((&of.device.name, of.bay?)));
+        let broken = bays.map(|(name, bay)| bay.check_behind_adapters(name)).find_map(Result::err);
+        if let Some(broken) = broken {
+            return Err(look_up::refused(described, file, &[broken]));
+        }
         if cache_off {
             adapters.cache = None;
         }
@@ -349,6 +358,7 @@ fn populate(
         })?;
     }
     system.cache_reads(&caches);
+    system.check_trees().map_err(RunError::Impossible)?;
     Ok(Emulated { system, volumes, live: false })
 }
 
