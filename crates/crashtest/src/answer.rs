@@ -94,6 +94,9 @@ pub struct Recorded {
     pub printed_at_end: bool,
     /// Files that the program wrote through a shared mapping, by their last path in quotation marks.
     pub mapped: Vec<String>,
+    /// Number of the program's processes that still ran when it ended, and were killed. `None` if unknown: the run was
+    /// read from a file, or was in a virtual machine.
+    pub left_running: Option<usize>,
     /// Duration of the recorded run.
     pub took: Duration,
 }
@@ -101,10 +104,17 @@ pub struct Recorded {
 impl Recorded {
     /// Counts the changes, syncs and printed lines of a run.
     #[must_use]
-    pub fn of_history(history: &History, took: Duration) -> Self {
+    pub fn of_history(history: &History, left_running: Option<usize>, took: Duration) -> Self {
         let mapped = mapped_files(history);
-        let mut summary =
-            Self { changes: 0, syncs: 0, lines: 0, printed_at_end: false, mapped, took };
+        let mut summary = Self {
+            changes: 0,
+            syncs: 0,
+            lines: 0,
+            printed_at_end: false,
+            mapped,
+            left_running,
+            took,
+        };
         for event in &history.events {
             match event {
                 Event::Change(_) => summary.changes += 1,
@@ -268,8 +278,24 @@ fn show_outcome(text: &mut Lines, outcome: &Outcome, guest: Option<&Outcome>, st
     }
 }
 
+/// Note on processes that still ran when their program ended.
+#[must_use]
+pub fn left_running_in_words(count: usize, program: &str) -> String {
+    let (processes, were, they, them) = match count {
+        1 => ("process", "was", "it", "it"),
+        _ => ("processes", "were", "they", "them"),
+    };
+    format!(
+        "{count} {processes} of {program} still ran when it ended, and {were} killed. What {they} would have done later was not \
+         tested: let {program} wait for {them}"
+    )
+}
+
 /// Limits of the result: what was not checked, or not explored.
 fn show_notes(text: &mut Lines, outcome: &Outcome) {
+    if let Some(count) = outcome.recorded.left_running.filter(|count| *count > 0) {
+        text.labelled("note", LABEL, &left_running_in_words(count, "the program"));
+    }
     if outcome.recorded.printed_at_end {
         text.labelled(
             "note",
@@ -433,6 +459,7 @@ pub fn document(outcome: &Outcome, guest: Option<&Outcome>) -> Value {
             "syncs": recorded.syncs,
             "output_lines": recorded.lines,
             "printed_at_end": recorded.printed_at_end,
+            "left_running": recorded.left_running,
             "seconds": recorded.took.as_secs_f64(),
         },
         "complete": explored.is_complete(),

@@ -1,6 +1,7 @@
 //! Runs programs in folders: the program under test, and checkers.
 
 use crate::folder::Folders;
+use crate::leftover::kill_leftover;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{
@@ -48,6 +49,16 @@ pub enum Ended {
     TimedOut,
 }
 
+/// End of a program under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// Exit status, or [`Ended::TimedOut`].
+    pub ended: Ended,
+    /// Number of processes that the program left running, and that were killed: those of its process group, and others
+    /// that can still reach its folder. 0 if the program was killed itself.
+    pub left_running: usize,
+}
+
 /// Exit and output of a checker.
 #[derive(Clone, Debug)]
 pub struct Checked {
@@ -62,21 +73,21 @@ pub struct Checked {
 impl Program {
     /// Runs the program under test in a recording folder. Its standard output becomes [`crate::Event::Output`]; bytes
     /// printed before an operation began precede that operation. The environment variable `IODYNO_DIR` is the folder.
-    /// Standard error is inherited, standard input is empty. At the end, the processes of its process group are
+    /// Standard error is inherited, standard input is empty. At the end, the processes that it left running are
     /// killed.
     ///
     /// # Errors
     /// The program does not exist or can't be executed.
-    pub fn record(&self, folders: &Folders, name: &str, folder: &Path) -> io::Result<Ended> {
+    pub fn record(&self, folders: &Folders, name: &str, folder: &Path) -> io::Result<Ran> {
         let (output, written) = pipe()?;
         folders.capture(name, output.try_clone()?.into());
         let mut command = self.command(folder)?;
         command.stdout(written);
         let child = self.spawn(command)?;
         let mut drain = || folders.drain(name);
-        let ended = self.wait(child, &mut [Stream { pipe: &output, read: &mut drain }]);
+        let ran = self.wait(child, &mut [Stream { pipe: &output, read: &mut drain }], Some(folder));
         folders.release(name);
-        ended
+        ran
     }
 
     /// Runs a checker in a folder. The environment variable `IODYNO_DIR` is the folder, `IODYNO_ACKNOWLEDGED` the
@@ -99,7 +110,7 @@ impl Program {
             Stream { pipe: &output, read: &mut read_output },
             Stream { pipe: &errors, read: &mut read_errors },
         ];
-        let ended = self.wait(child, &mut streams)?;
+        let Ran { ended, .. } = self.wait(child, &mut streams, None)?;
         Ok(Checked { ended, output: kept_output, errors: kept_errors })
     }
 
@@ -122,11 +133,21 @@ impl Program {
         })
     }
 
-    /// Waits until the child ends, reads its streams, and kills what is left of its process group.
-    fn wait(&self, mut child: Child, streams: &mut [Stream<'_>]) -> io::Result<Ended> {
+    /// Waits until the child ends, reads its streams, and kills what is left of its process group. With `folder`, kills
+    /// and counts all processes that it left running there.
+    fn wait(
+        &self,
+        mut child: Child,
+        streams: &mut [Stream<'_>],
+        folder: Option<&Path>,
+    ) -> io::Result<Ran> {
         let group = Pid::from_child(&child);
         let in_time = until_end(&child, self.time_limit, &self.stop, streams);
         // The child has not been waited for, so the number is still its own.
+        let left_running = match folder {
+            Some(folder) if matches!(in_time, Ok(true)) => kill_leftover(group, folder, PATIENCE),
+            _ => 0,
+        };
         let _ = kill_process_group(group, Signal::KILL);
         let status = child.wait()?;
         let until = Instant::now() + PATIENCE;
@@ -136,7 +157,8 @@ impl Program {
         for stream in streams {
             (stream.read)();
         }
-        Ok(if in_time? { Ended::Exited(status) } else { Ended::TimedOut })
+        let ended = if in_time? { Ended::Exited(status) } else { Ended::TimedOut };
+        Ok(Ran { ended, left_running })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::recorder::IntervalMessage;
 use crate::worker_threads::Done;
 use iodyno_measure::{Cell, CellKey, Coverage, Ended, Evidence, Interval, Verification};
 use iodyno_units::OpKind;
-use iodyno_workload::Content;
+use iodyno_workload::{Content, Spec};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -41,10 +41,22 @@ fn empty_cell(plan: &CellPlan, target: usize) -> Cell {
         evidence: Evidence {
             virtual_time: target.engine() == EngineKind::Model,
             trace: cell.replay.as_ref().map(|replay| replay.words.clone()),
+            forced_share: forced_share(spec),
             ..Evidence::default()
         },
         ..Cell::default()
     }
+}
+
+/// Share (0 to 1) of a workload's writes that are durable when they complete.
+fn forced_share(spec: &Spec) -> f64 {
+    let share = match spec.log() {
+        // The few writes that describe the log's layout are not counted.
+        Some(log) if log.fua => 1.0,
+        Some(_) => 0.0,
+        None => spec.fua().fraction(),
+    };
+    if spec.issues(OpKind::Write) { share } else { 0.0 }
 }
 
 /// Adds measured intervals to the cells' results, and reports them to the observer.

@@ -6,6 +6,7 @@ use crate::engine::{Engine as _, EngineKind, EngineOptions, FileEngine, FileMedi
 use crate::memory::Buffers;
 use iodyno_units::{Op, OpKind};
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::time::Duration;
 
 /// io_uring worker threads that the kernel has created in this process. Excludes threads that the kernel has ended
@@ -134,6 +135,11 @@ pub fn default_engine(medium: &Medium, load: Load) -> (EngineKind, String) {
     (medium.engine(), why.to_owned())
 }
 
+fn is_character_device(file: &FileMedium) -> bool {
+    let found = file.fd.try_clone().and_then(|fd| std::fs::File::from(fd).metadata());
+    found.is_ok_and(|found| found.file_type().is_char_device())
+}
+
 fn default_file_engine(file: &FileMedium, load: Load) -> (FileEngine, String) {
     if file.passthrough.is_some() {
         return (FileEngine::Uring, "NVMe commands are sent by io_uring".to_owned());
@@ -144,6 +150,10 @@ fn default_file_engine(file: &FileMedium, load: Load) -> (FileEngine, String) {
             FileEngine::Uring,
             "io_uring submits requests without worker threads on this target".to_owned(),
         ),
+        // The kernel's other asynchronous interface needs operations that most drivers of these devices lack.
+        Ok(true) if other == FileEngine::Libaio && is_character_device(file) => {
+            (FileEngine::Uring, "libaio can't be used on character devices".to_owned())
+        }
         Ok(true) => {
             let depth = match load.depth {
                 1 => "each worker has one I/O in flight".to_owned(),

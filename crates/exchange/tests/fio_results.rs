@@ -215,6 +215,11 @@ fn averages_give_rates_and_keep_the_totals() {
         writeln!(iops, "{}, {rate}, 0, 0, 0", (at + 1) * 500).unwrap();
         writeln!(both, "{}, {rate}, {rate}, 0, 0, 0", (at + 1) * 500).unwrap();
     }
+    let durable = json.replace("\"filename\"", "\"sync\":\"dsync\",\"filename\"");
+    for (json, share) in [(&json, 0.0), (&durable, 1.0)] {
+        let cells = read("steps.json", json, &[]).unwrap().cells;
+        assert_eq!(cells[0].evidence.forced_share, share);
+    }
     let json_both = json.replace("\"filename\"", "\"log_window_value\":\"both\",\"filename\"");
     for (json, text) in [(&json, &iops), (&json_both, &both)] {
         let results = read("steps.json", json, &[log("s_iops.1.log", text)]).unwrap();

@@ -69,7 +69,8 @@ fn measure(on: &Emulated, family: Family, seed: u64) -> (Vec<Measured>, Vec<Meas
         // In virtual time, the steady state is constructed.
         probes.extend(steady_probes(1 << 30, time_ns).into_iter().skip(1));
     }
-    let cells = probes.into_iter().map(|probe| {
+    // With the same random numbers, all cells would err together.
+    let cells = (0_u64..).zip(probes).map(|(number, probe)| {
         let limits = probe.spec.limits();
         let window_ns = limits.time_ns.unwrap();
         let length = Length { ramp_ns: limits.ramp_ns, window_ns };
@@ -77,7 +78,7 @@ fn measure(on: &Emulated, family: Family, seed: u64) -> (Vec<Measured>, Vec<Meas
         let asked = EmulationOptions { precondition, ..EmulationOptions::default() };
         let plan = on.experiment(&probe.name, probe.spec.clone(), length, &asked).unwrap();
         let mut plan = plan.warmed_up();
-        plan.cell.seed = seed;
+        plan.cell.seed = seed + (number << 8);
         plan.cell.interval_ns = Some(window_ns / 20);
         let ran = drive_model(&plan, &AtomicBool::new(false), &mut Unobserved).unwrap();
         let observed = Observed::of(&ran.cells[0]);

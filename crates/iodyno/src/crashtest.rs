@@ -91,8 +91,8 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
     };
     let job = Job { flags, folders: &folders, stop: &stop, place };
     let started = Instant::now();
-    let history = match &flags.from {
-        Some(file) => job.read_run(file)?,
+    let (history, left_running) = match &flags.from {
+        Some(file) => (job.read_run(file)?, None),
         None => job.run_program()?,
     };
     if let Some(file) = &flags.record {
@@ -103,15 +103,15 @@ pub(crate) fn command(flags: &Crashtest, style: Style) -> Result<ExitCode, Failu
         let state = state.parse().map_err(Failure::input)?;
         return job.one_state(history, &state);
     }
-    let outcome = job.explore(history, took, &[])?;
+    let outcome = job.explore(history, left_running, took, &[])?;
     let wanted: Vec<Verdict> = outcome.explored.findings.iter().map(|f| f.verdict).collect();
     let confirming = match (&guest, place) {
         (Some(guest), Place::Folder) if !wanted.is_empty() => {
             let job = Job { place: Place::Guest(guest), ..job };
             let started = Instant::now();
-            Some(job.run_program().and_then(|history| {
+            Some(job.run_program().and_then(|(history, left_running)| {
                 let took = started.elapsed();
-                job.explore(history, took, &wanted)
+                job.explore(history, left_running, took, &wanted)
             }))
         }
         _ => None,
@@ -144,6 +144,7 @@ impl Job<'_> {
     fn explore(
         &self,
         history: History,
+        left_running: Option<usize>,
         took: Duration,
         wanted: &[Verdict],
     ) -> Result<Outcome, Failure> {
@@ -151,7 +152,7 @@ impl Job<'_> {
         if !history.events.iter().any(|event| matches!(event, Event::Change(_))) {
             return Err(Failure::input("the recorded run changed nothing: nothing was checked"));
         }
-        let recorded = Recorded::of_history(&history, took);
+        let recorded = Recorded::of_history(&history, left_running, took);
         let history = self.carried_out(history)?;
         let check = self.checker()?;
         self.accept_complete(&history, &check)?;
@@ -303,9 +304,13 @@ impl Job<'_> {
         let folder = self.folders.add(SETUP, Tree::default(), false, None);
         for (name, words) in steps {
             let Some(words) = words else { continue };
-            let ended =
+            let ran =
                 program(words, PROGRAM_TIME_MAX, self.stop).record(self.folders, SETUP, &folder);
-            require_success(name, ended)?;
+            let left_running = ran.as_ref().map_or(0, |ran| ran.left_running);
+            require_success(name, ran.map(|ran| ran.ended))?;
+            if left_running > 0 {
+                remark("note", &answer::left_running_in_words(left_running, name));
+            }
         }
         Ok(self.folders.remove(SETUP).unwrap_or_default())
     }
@@ -318,8 +323,8 @@ impl Job<'_> {
         }
     }
 
-    /// Runs the set-up and the program, and returns what the program did.
-    fn run_program(&self) -> Result<History, Failure> {
+    /// Runs the set-up and the program. Returns what the program did, and the number of processes that it left running.
+    fn run_program(&self) -> Result<(History, Option<usize>), Failure> {
         let (flags, folders) = (self.flags, self.folders);
         let start = self.set_up()?;
         let folder = folders.add(FOLDER, start.clone(), true, None);
@@ -331,7 +336,11 @@ impl Job<'_> {
         if let Some(number) = flags.fail_sync {
             folders.fail_sync(FOLDER, number);
         }
-        let ended = program.record(folders, FOLDER, &folder);
+        let ran = program.record(folders, FOLDER, &folder);
+        // In a guest the program's processes are unknown.
+        let is_in_folder = matches!(self.place, Place::Folder);
+        let left_running = ran.as_ref().ok().map(|ran| ran.left_running).filter(|_| is_in_folder);
+        let ended = ran.map(|ran| ran.ended);
         match (flags.fail_sync, &ended) {
             // After a failed sync, the program's exit status is ignored.
             (Some(_), Ok(Ended::Exited(_))) => {}
@@ -346,6 +355,7 @@ impl Job<'_> {
         }
         let syncs = Recorded::of_history(
             &History { start: start.clone(), events: events.clone() },
+            None,
             Duration::ZERO,
         )
         .syncs;
@@ -355,7 +365,7 @@ impl Job<'_> {
                 counted(syncs as u64, "time")
             )));
         }
-        Ok(History { start, events })
+        Ok((History { start, events }, left_running))
     }
 }
 

@@ -10,7 +10,9 @@ use crate::named_work::{NamedWork, Workloads};
 use crate::overrides::with_shape;
 use iodyno_exchange::fio::Process;
 use iodyno_page::terminal::Style;
-use iodyno_run::explain::{Described, ExplainedCell, predictions, simulate};
+use iodyno_run::explain::{
+    Described, DescribedArray, ExplainedCell, arrays, predictions, simulate,
+};
 use iodyno_run::{Emulated, Files, described, emulated};
 use iodyno_targets::TargetName;
 use iodyno_workload::Spec;
@@ -81,19 +83,25 @@ fn alone(
     for (name, spec) in predictions(&emulated.system) {
         cells.push(simulate(emulated, &flags.device.to_string(), name, spec)?);
     }
+    let arrays = arrays(&emulated.system);
     if flags.json {
         return print_json(&json!({
             "schema": 1,
             "target": flags.device.to_string(),
             "system": emulated.system.name,
             "volumes": emulated.system.volumes.len(),
+            "arrays": arrays.iter().map(DescribedArray::json).collect::<Vec<_>>(),
             "devices": devices.iter().map(Described::json).collect::<Vec<_>>(),
             "predictions": cells.iter().map(ExplainedCell::json).collect::<Vec<_>>(),
         }));
     }
     let mut text = render::heading(&render::what(&emulated.system), style);
+    for array in &arrays {
+        text.push_str(&render::array(array, style));
+    }
+    let is_only = devices.len() == 1 && arrays.is_empty();
     for device in devices {
-        text.push_str(&render::device(device, emulated, style));
+        text.push_str(&render::device(device, emulated, is_only, style));
     }
     text.push_str(&render::predictions(&cells, style));
     print(&text)

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::fill_first;
 use crate::legal_flags::no_effect;
 use crate::named_work::{Workloads, shown_method};
-use crate::overrides::override_all;
+use crate::overrides::{check_content, override_all};
 use iodyno_catalog::{File, Kind, find};
 use iodyno_method::{Axis, AxisKind, Choice, Method, MethodSource, Sweep, Value};
 use iodyno_run::{find_work, volumes};
@@ -90,6 +90,7 @@ fn refuse_closed_choices(source: &MethodSource, shown: &str, flags: &Run) -> Res
 pub(crate) fn sweep(named: Workloads, flags: &Run) -> Result<Asked, Failure> {
     let Workloads { name, mut members } = named;
     let changes = override_all(&mut members, flags, true)?;
+    check_content(&members, flags)?;
     let workloads: BTreeMap<String, String> =
         members.into_iter().map(|(name, spec)| (name, spec.to_toml())).collect();
     let mut axes: Vec<Axis> = Vec::new();

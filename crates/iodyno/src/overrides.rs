@@ -2,7 +2,9 @@
 
 use crate::args::Run;
 use crate::failure::Failure;
-use iodyno_workload::{Block, Percent, Process, Spec};
+use iodyno_units::OpKind;
+use iodyno_units::text::listed;
+use iodyno_workload::{Block, Content, Percent, Process, Spec};
 
 /// Applies to all members the flags that override settings of a workload. Returns a description of each distinct
 /// change. Changes of threads, depth and block sizes are described only if `shape` is true.
@@ -23,6 +25,23 @@ pub(crate) fn override_all(
         }
     }
     Ok(changes)
+}
+
+/// Refuses `--content` if no workload writes, also not by `--read`, a sweep or `--fill`. Verifiable content has an
+/// effect on reads, which are verified.
+pub(crate) fn check_content(members: &[(String, Spec)], flags: &Run) -> Result<(), Failure> {
+    let is_effective = flags.content.is_none_or(|content| content == Content::Verifiable)
+        || flags.fill.is_some()
+        || flags.vary.iter().any(|axis| axis.starts_with("read=") || axis.starts_with("fill="))
+        || members.iter().any(|(_, spec)| spec.issues(OpKind::Write));
+    if is_effective {
+        return Ok(());
+    }
+    let names: Vec<String> = members.iter().map(|(name, _)| format!("`{name}`")).collect();
+    Err(Failure::input(format!(
+        "--content has no effect, because {} writes nothing: take it out, or add --fill",
+        listed(&names, "and")
+    )))
 }
 
 /// Applies the flags that override settings of a workload.

@@ -9,7 +9,7 @@ use crate::job_surroundings::OfRun;
 use crate::live::Live;
 use crate::method::Asked;
 use crate::named_work::{NamedWork, Workloads};
-use crate::overrides::{overridden, override_all};
+use crate::overrides::{check_content, overridden, override_all};
 use crate::request::{process, stored};
 use crate::scrape::RunMetrics;
 use crate::{
@@ -293,6 +293,7 @@ pub(crate) fn request_for(work: Option<NamedWork>, flags: &Run) -> Result<RunReq
         }
         NamedWork::Workloads(Workloads { name, mut members }) => {
             let changes = override_all(&mut members, flags, false)?;
+            check_content(&members, flags)?;
             let cells = members.into_iter().map(|(name, spec)| ListedCell::new(name, spec));
             with_cells(flags, name, Cells { cells: cells.collect(), changes })
         }

@@ -5,11 +5,14 @@
 //! In the log, a flush comes after the writes that completed before it began. Those that complete during it follow,
 //! unless a write with FUA or another flush completes first. Writes still in flight at the end come last. A power cut
 //! ends the log.
+//!
+//! The log's unit is a sector. A write that covers a sector partly is logged with the sector's other bytes as they are
+//! when the write completes.
 
 use crate::store::remove_made;
 use iodyno_units::log_writes::{DISCARD, FLUSH, FUA, MAGIC, VERSION};
 use iodyno_units::{Op, OpKind};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::path::Path;
@@ -26,6 +29,8 @@ pub struct DataLog {
     entries: u64,
     /// Writes, discards and writes of zeroes in flight, by token.
     in_flight: HashMap<u64, Logged>,
+    /// Number of writes in flight that cover a sector partly.
+    partial_in_flight: usize,
     /// Flushes in flight, oldest first: the token of each, and the writes that it makes durable.
     flushes: Vec<(u64, Vec<Logged>)>,
     /// Completed writes that no flush in flight makes durable. Empty while no flush is in flight, so that memory is
@@ -41,10 +46,63 @@ struct Logged {
     op: Op,
     /// Data of the write; empty for a discard or a write of zeroes.
     bytes: Vec<u8>,
+    /// Bytes of the first sector before the write's range.
+    before: Vec<u8>,
+    /// Bytes of the last sector after the write's range.
+    after: Vec<u8>,
+}
+
+impl Logged {
+    /// `read` reads the volume's content. Returns `None` if it fails.
+    fn new(op: Op, bytes: Vec<u8>, read: impl Fn(u64, &mut [u8]) -> bool) -> Option<Self> {
+        let end_bytes = op.offset_bytes + u64::from(op.len_bytes);
+        let before = vec![0; (op.offset_bytes % SECTOR_BYTES) as usize];
+        let after = vec![0; (end_bytes.next_multiple_of(SECTOR_BYTES) - end_bytes) as usize];
+        let mut logged = Self { op, bytes, before, after };
+        let edges = logged.edges().into_iter();
+        let has_read = edges.filter(|of| !of.1.is_empty()).all(|(at, bytes)| read(at, bytes));
+        has_read.then_some(logged)
+    }
+
+    fn is_partial(&self) -> bool {
+        !self.before.is_empty() || !self.after.is_empty()
+    }
+
+    /// The bytes before and after the write's range, each with its offset in the volume.
+    fn edges(&mut self) -> [(u64, &mut Vec<u8>); 2] {
+        let Op { offset_bytes, len_bytes, .. } = self.op;
+        let begin_bytes = offset_bytes - self.before.len() as u64;
+        let end_bytes = offset_bytes + u64::from(len_bytes);
+        [(begin_bytes, &mut self.before), (end_bytes, &mut self.after)]
+    }
+
+    /// Updates the bytes before and after the write's range: another write completed.
+    fn follow(&mut self, other: &Self) {
+        let (begin, len) = (other.op.offset_bytes, u64::from(other.op.len_bytes));
+        for (at, edge) in self.edges() {
+            let from = at.max(begin);
+            let to = (at + edge.len() as u64).min(begin + len);
+            if from >= to {
+                continue;
+            }
+            let into = &mut edge[(from - at) as usize..(to - at) as usize];
+            match other.bytes.get((from - begin) as usize..(to - begin) as usize) {
+                Some(bytes) => into.copy_from_slice(bytes),
+                None => into.fill(0),
+            }
+        }
+    }
+}
+
+/// The whole sectors in the range of a discard; `None` if there are none.
+fn whole_sectors(op: &Op) -> Option<Op> {
+    let from = op.offset_bytes.next_multiple_of(SECTOR_BYTES);
+    let end = (op.offset_bytes + u64::from(op.len_bytes)) / SECTOR_BYTES * SECTOR_BYTES;
+    (from < end).then(|| Op { offset_bytes: from, len_bytes: (end - from) as u32, ..*op })
 }
 
 impl DataLog {
-    /// Size and alignment of the operations that can be logged, bytes.
+    /// Size of the log's sectors, bytes.
     pub const BLOCK_BYTES: u32 = SECTOR_BYTES as u32;
     /// Magic number at the start of a log file.
     pub const FIRST: &[u8] = &MAGIC.to_le_bytes();
@@ -66,6 +124,7 @@ impl DataLog {
             path: named,
             entries: 0,
             in_flight: HashMap::new(),
+            partial_in_flight: 0,
             flushes: Vec::new(),
             complete: Vec::new(),
             has_ended: false,
@@ -86,34 +145,45 @@ impl DataLog {
         Some(format!("writing to `{}` failed, and the log ends there: {failed}", self.path))
     }
 
-    /// Records that an operation was submitted. `data`: the bytes of a write.
-    pub(crate) fn submitted(&mut self, token: u64, op: &Op, data: Option<&[u8]>) {
+    /// Records that an operation was submitted. `data`: the bytes of a write. `read`: reads the volume's content at an
+    /// offset, and returns whether it succeeded.
+    pub(crate) fn submitted(
+        &mut self,
+        token: u64,
+        op: &Op,
+        data: Option<&[u8]>,
+        read: impl Fn(u64, &mut [u8]) -> bool,
+    ) {
         if self.has_ended || self.failed.is_some() {
             return;
         }
-        let is_aligned = (op.offset_bytes | u64::from(op.len_bytes)).is_multiple_of(SECTOR_BYTES);
-        match op.kind {
-            OpKind::Read => {}
-            OpKind::Flush => self.flushes.push((token, std::mem::take(&mut self.complete))),
-            _ if !is_aligned => {
-                self.failed = Some(io::Error::other(format!(
-                    "a write of {} bytes at {} is not aligned to its sectors of {SECTOR_BYTES} bytes",
-                    op.len_bytes, op.offset_bytes
-                )));
+        let (op, bytes) = match (op.kind, data) {
+            (OpKind::Read, _) => return,
+            (OpKind::Flush, _) => {
+                return self.flushes.push((token, std::mem::take(&mut self.complete)));
             }
-            OpKind::Write => {
-                let Some(bytes) = data else {
-                    self.failed = Some(io::Error::other(
-                        "a write has no bytes to log: log a volume that stores its data",
-                    ));
-                    return;
-                };
-                self.in_flight.insert(token, Logged { op: *op, bytes: bytes.to_vec() });
+            (OpKind::Write, Some(bytes)) => (*op, bytes.to_vec()),
+            (OpKind::Write, None) => {
+                self.failed = Some(io::Error::other(
+                    "a write has no bytes to log: log a volume that stores its data",
+                ));
+                return;
             }
-            OpKind::Trim | OpKind::WriteZeroes => {
-                self.in_flight.insert(token, Logged { op: *op, bytes: Vec::new() });
+            (OpKind::WriteZeroes, _) => (*op, Vec::new()),
+            (OpKind::Trim, _) => {
+                let Some(op) = whole_sectors(op) else { return };
+                (op, Vec::new())
             }
-        }
+        };
+        let Some(logged) = Logged::new(op, bytes, read) else {
+            self.failed = Some(io::Error::other(format!(
+                "the {SECTOR_BYTES}-byte sectors around a write of {} bytes at {} can't be read: write whole sectors",
+                op.len_bytes, op.offset_bytes
+            )));
+            return;
+        };
+        self.partial_in_flight += usize::from(logged.is_partial());
+        self.in_flight.insert(token, logged);
     }
 
     /// Records that an operation completed. A failed write is logged, because it may have reached the device. A failed
@@ -123,6 +193,10 @@ impl DataLog {
             return;
         }
         if let Some(write) = self.in_flight.remove(&token) {
+            self.partial_in_flight -= usize::from(write.is_partial());
+            if self.partial_in_flight > 0 && !has_failed {
+                self.in_flight.values_mut().for_each(|other| other.follow(&write));
+            }
             if !write.op.fua || has_failed {
                 self.complete.push(write);
                 self.write_uncovered();
@@ -169,15 +243,21 @@ impl DataLog {
     }
 
     fn write(&mut self, write: &Logged, flags: u64) {
-        let Logged { op, bytes } = write;
-        let sectors = u64::from(op.len_bytes) / SECTOR_BYTES;
+        let Logged { op, bytes, before, after } = write;
+        let end_bytes = op.offset_bytes + u64::from(op.len_bytes);
+        let first = op.offset_bytes / SECTOR_BYTES;
+        let sectors = end_bytes.div_ceil(SECTOR_BYTES) - first;
         let flags = if op.kind == OpKind::Trim { flags | DISCARD } else { flags };
-        self.entry([op.offset_bytes / SECTOR_BYTES, sectors, flags, 0], |to| match op.kind {
-            OpKind::Trim => Ok(()),
-            OpKind::WriteZeroes => {
-                io::copy(&mut io::repeat(0).take(u64::from(op.len_bytes)), to).map(drop)
+        self.entry([first, sectors, flags, 0], |to| {
+            if op.kind == OpKind::Trim {
+                return Ok(());
             }
-            _ => to.write_all(bytes),
+            to.write_all(before)?;
+            if op.kind == OpKind::WriteZeroes {
+                io::copy(&mut io::repeat(0).take(u64::from(op.len_bytes)), to)?;
+            }
+            to.write_all(bytes)?;
+            to.write_all(after)
         });
     }
 
@@ -224,11 +304,17 @@ impl DataLog {
             return;
         }
         self.write_covered(self.flushes.len());
-        let mut left = std::mem::take(&mut self.complete);
+        let left = std::mem::take(&mut self.complete);
+        self.write_plain(&left);
         let mut open: Vec<(u64, Logged)> = self.in_flight.drain().collect();
         open.sort_by_key(|(token, _)| *token);
-        left.extend(open.into_iter().map(|(_, write)| write));
-        self.write_plain(&left);
+        let mut open = open.into_iter().map(|(_, write)| write).collect::<VecDeque<_>>();
+        while let Some(write) = open.pop_front() {
+            if self.partial_in_flight > 0 {
+                open.iter_mut().for_each(|other| other.follow(&write));
+            }
+            self.write(&write, 0);
+        }
         self.flush();
     }
 }
@@ -239,13 +325,28 @@ mod tests {
 
     /// First sector and flags of each entry of a log.
     fn entries(path: &Path) -> Vec<(u64, u64)> {
+        entries_and_data(path).into_iter().map(|(sector, flags, _)| (sector, flags)).collect()
+    }
+
+    /// Content of a volume of 2 KiB after all writes of a log.
+    fn replayed(path: &Path) -> Vec<u8> {
+        let mut content = vec![0; 2048];
+        for (sector, _, data) in entries_and_data(path) {
+            content[sector as usize * 512..][..data.len()].copy_from_slice(&data);
+        }
+        content
+    }
+
+    /// First sector, flags and data of each entry of a log.
+    fn entries_and_data(path: &Path) -> Vec<(u64, u64, Vec<u8>)> {
         let bytes = std::fs::read(path).unwrap();
         let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
         let mut at = 512;
         let found = (0..field(16)).map(|_| {
             let (sector, sectors, flags) = (field(at), field(at + 8), field(at + 16));
-            at += 512 * if flags & DISCARD == 0 { 1 + sectors as usize } else { 1 };
-            (sector, flags)
+            let data = if flags & DISCARD == 0 { 512 * sectors as usize } else { 0 };
+            at += 512 + data;
+            (sector, flags, bytes[at - data..at].to_vec())
         });
         let found = found.collect();
         assert_eq!(at, bytes.len(), "nothing follows the last entry");
@@ -281,7 +382,7 @@ mod tests {
             } else {
                 let bytes = [token as u8; 512];
                 let is_write = op.kind == OpKind::Write;
-                log.submitted(token, &op, is_write.then_some(&bytes[..]));
+                log.submitted(token, &op, is_write.then_some(&bytes[..]), |_, _| false);
             }
         }
         log.end();
@@ -319,7 +420,7 @@ mod tests {
         let mut log = DataLog::create(&path).unwrap();
         let mut write = |token: u64, offset_bytes, len_bytes: u32| {
             let op = Op { offset_bytes, len_bytes, kind: OpKind::Write, fua: false };
-            log.submitted(token, &op, Some(&vec![1; len_bytes as usize]));
+            log.submitted(token, &op, Some(&vec![1; len_bytes as usize]), |_, _| false);
             log.completed(token, false);
         };
         write(1, 512, 512);
@@ -328,6 +429,47 @@ mod tests {
         log.end();
         assert!(log.failure().unwrap().contains("300 bytes at 100"));
         assert_eq!(entries(&path), [(1, 0)]);
+        assert!(DataLog::create(&path).unwrap_err().contains("already exists"));
+    }
+
+    /// Replaying the log gives the volume's content, whatever parts of sectors were written, and in whatever order the
+    /// writes complete.
+    #[test]
+    fn writes_within_sectors_are_logged_with_the_rest_of_their_sectors() {
+        let mut random = iodyno_units::rng::stream(1, "partial sectors", 0);
+        let mut below = |n: u64| iodyno_units::rng::below(&mut random, n);
+        for left in [0, 2].repeat(50) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("log");
+            let mut log = DataLog::create(&path).unwrap();
+            let mut content = vec![0; 2048];
+            let mut open: Vec<(u64, Op)> = Vec::new();
+            let apply = |content: &mut [u8], (token, op): (u64, Op)| {
+                let fill = if op.kind == OpKind::Write { token as u8 } else { 0 };
+                content[op.offset_bytes as usize..][..op.len_bytes as usize].fill(fill);
+            };
+            for token in 1..60 {
+                let offset_bytes = below(2000);
+                let len_bytes = 1 + below((2048 - offset_bytes).min(700)) as u32;
+                let kind = if below(4) == 0 { OpKind::WriteZeroes } else { OpKind::Write };
+                let op = Op { offset_bytes, len_bytes, kind, fua: below(8) == 0 };
+                let bytes = vec![token as u8; len_bytes as usize];
+                let data = (kind == OpKind::Write).then_some(&bytes[..]);
+                let read = |at, into: &mut [u8]| (&content[at as usize..]).read_exact(into).is_ok();
+                log.submitted(token, &op, data, read);
+                open.push((token, op));
+                while open.len() as u64 > left + below(4) {
+                    let done = open.swap_remove(below(open.len() as u64) as usize);
+                    apply(&mut content, done);
+                    log.completed(done.0, false);
+                }
+            }
+            open.sort_by_key(|of| of.0);
+            open.into_iter().for_each(|of| apply(&mut content, of));
+            log.end();
+            assert_eq!(log.failure(), None);
+            assert!(replayed(&path) == content);
+        }
     }
 
     #[test]
@@ -337,7 +479,7 @@ mod tests {
         let mut log = DataLog::create(&path).unwrap();
         let write = |log: &mut DataLog, token: u64| {
             let op = Op { offset_bytes: 0, len_bytes: 512, kind: OpKind::Write, fua: false };
-            log.submitted(token, &op, Some(&[1; 512]));
+            log.submitted(token, &op, Some(&[1; 512]), |_, _| false);
             log.completed(token, false);
             log.complete.len()
         };
@@ -345,7 +487,7 @@ mod tests {
             for token in first..first + 100 {
                 assert_eq!(write(&mut log, token), 0, "no flush is in flight");
             }
-            log.submitted(first + 100, &Op::FLUSH, None);
+            log.submitted(first + 100, &Op::FLUSH, None, |_, _| false);
             assert_eq!(write(&mut log, first + 101), 1, "a flush is in flight");
             log.completed(first + 100, has_failed);
             assert!(log.complete.is_empty() && log.in_flight.is_empty());
@@ -353,17 +495,5 @@ mod tests {
         // A kill of this process keeps them, too.
         log.flush();
         assert_eq!(entries(&path).len(), 2 * 101 + 1);
-    }
-
-    #[test]
-    fn a_write_within_a_sector_ends_the_log_with_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
-        let mut log = DataLog::create(&path).unwrap();
-        let op = Op { offset_bytes: 100, len_bytes: 512, kind: OpKind::Write, fua: false };
-        log.submitted(1, &op, Some(&[1; 512]));
-        log.end();
-        assert!(log.failure().unwrap().contains("512 bytes at 100"));
-        assert!(DataLog::create(&path).unwrap_err().contains("already exists"));
     }
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `store` | the bytes: in memory or in a file, checksums, losses in a power cut |
 //! | `served`, `poller` | the machine, advanced to the present time; the server's thread that advances it |
-//! | `frontend` | NBD, FUSE and ublk |
+//! | `frontend`, `export_names` | NBD, FUSE and ublk; the names of the volumes there |
 //! | `fault_command`, `control` | fault commands, and the socket that accepts them |
 //! | `interface_fault` | errors and silent faults at a volume's interface |
 //! | `record` | the recorded inputs of a machine, to be replayed in virtual time |
@@ -18,6 +18,7 @@ pub mod admin_socket;
 pub mod control;
 pub mod counts;
 pub mod data_log;
+pub mod export_names;
 pub mod fault_command;
 pub mod frontend;
 pub mod interface_fault;

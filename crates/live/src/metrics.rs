@@ -7,6 +7,7 @@ use crate::served::{Live, Sink};
 use crate::status::{
     AdapterStatus, AdaptersStatus, KindStatus, ModelStatus, VolumeStatus, observe,
 };
+use crate::store::UNIT_BYTES;
 use iodyno_measure::Histogram;
 pub use iodyno_measure::exposition::TextFormat;
 use iodyno_measure::exposition::{Exposition, LatencySample, Sample, labels};
@@ -165,6 +166,11 @@ const FAMILIES: &[(&str, &str, Samples)] = &[
         Volumes(|of| count(of.dropped_bytes)),
     ),
     ("torn_writes_total", "Writes torn by power cuts.", Volumes(|of| count(of.torn_writes))),
+    (
+        "lost_bytes_total",
+        "Stored bytes lost by arrays or by caches of adapters. Reads of them fail until they are rewritten.",
+        Volumes(|of| count(of.lost_units * UNIT_BYTES)),
+    ),
     (
         "busy_seconds_total",
         "Busy time on the emulated machine's clock, summed over all resources of a kind.",

@@ -12,7 +12,7 @@ use crate::interface_fault::Injected;
 use iodyno_measure::Histogram;
 use iodyno_measure::exposition::Exemplars;
 pub use maps::{ByKind, Named};
-pub use observe::observe;
+pub use observe::{lost_units, observe};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -205,6 +205,9 @@ pub struct VolumeStatus {
     pub dropped_bytes: u64,
     /// Number of writes torn by power cuts: some of their 4 KiB units are on the medium, the others are lost.
     pub torn_writes: u64,
+    /// Number of 4 KiB units of stored data that arrays and adapters' caches lost since the start.
+    #[serde(default)]
+    pub lost_units: u64,
     /// Status of the volume's array; `None` for a single device.
     pub array: Option<ArrayStatus>,
     /// Status of all nested arrays, at any depth.
@@ -363,6 +366,9 @@ pub struct NativeVolumeStatus {
     /// Faults injected at the volume's interface, including those that are over.
     #[serde(default)]
     pub interface_faults: Vec<InterfaceFaultStatus>,
+    /// Number of writes that the backing file or memory refused.
+    #[serde(default)]
+    pub backing_errors: u64,
 }
 
 /// Status of a server of plain memory, without emulation.

@@ -122,6 +122,10 @@ pub struct Evidence {
     pub blocks_zero: u32,
     /// Whether the written content was compressible or contained duplicates.
     pub content_reducible: bool,
+    /// Share (0 to 1) of the writes that are durable when they complete (force unit access), as configured; 0 in old
+    /// runs.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub forced_share: f64,
     /// Number of kernel worker threads (io-wq) of this process during the cell. They run ring requests that could
     /// not be submitted inline.
     pub kernel_workers: u32,
@@ -185,6 +189,12 @@ pub struct Evidence {
     /// Number of emulated flash DIMMs that share a driver thread by default; None if each has its own thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modules_per_driver_thread: Option<u32>,
+}
+
+/// Whether a share that is absent from files if it is 0 is absent.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 impl Evidence {

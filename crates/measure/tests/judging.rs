@@ -282,6 +282,12 @@ fn calm_conditions_cause_no_verdict() {
     around(&mut cell).discarded_bytes = Some(1 << 30);
     let found = codes(&cell);
     assert!(!found.iter().any(|c| c == "VOLATILE_CACHE" || c == "FOREIGN_TRIM"), "{found:?}");
+    // Forced writes instead of flushes.
+    cell.series[0].classes[OpKind::Flush.index()] = None;
+    cell.evidence.forced_share = 0.94;
+    assert!(said(&cell, "VOLATILE_CACHE").is_some());
+    cell.evidence.forced_share = 0.95;
+    assert_eq!(said(&cell, "VOLATILE_CACHE"), None);
     let mut memory = sound();
     memory.evidence.in_process = true;
     memory.evidence.direct = None;
@@ -578,10 +584,35 @@ fn a_limit_from_outside_is_known_by_its_fingerprint() {
     assert_eq!(said(&open, "LIMITED"), None, "the schedule sets the rate");
 }
 
-/// A write-ahead log through the page cache with a flush for each write measures durable writes. Without the flushes,
-/// memory answers.
+/// The remedy for a short window is one that the cell's end depends on. A fill and a verification pass have none.
 #[test]
-fn buffered_writes_that_are_flushed_each_are_the_device_s() {
+fn a_short_window_has_a_remedy_that_helps() {
+    let cases: &[(Option<&str>, Change)] = &[
+        (Some("; use a longer --time"), |_| ()),
+        (Some("; use a larger --ops, or --time"), |c| c.ended = Ended::Ops),
+        (Some("; use a larger --bytes, or --time"), |c| c.ended = Ended::Bytes),
+        (Some("; replay a longer trace"), |c| c.evidence.trace = Some(String::new())),
+        (None, |c| c.ended = Ended::Settled),
+        (None, |c| c.evidence.fill = Some(Coverage::new(0, 4096, 4096).proof(1, 4096))),
+        (None, |c| checked(c).read_share = Some(1.0)),
+    ];
+    for (remedy, change) in cases {
+        let mut cell = sound();
+        cell.window_ns = 420_000;
+        change(&mut cell);
+        let said = said(&cell, "SHORT");
+        assert_eq!(said.is_some(), remedy.is_some(), "{said:?} {remedy:?}");
+        if let (Some(said), Some(remedy)) = (said, remedy) {
+            assert!(said.starts_with("the window is only 420 µs:"), "{said}");
+            assert!(said.ends_with(remedy), "{said}");
+        }
+    }
+}
+
+/// A write-ahead log through the page cache with a flush for each write, or with forced writes, measures durable writes.
+/// Otherwise memory answers.
+#[test]
+fn buffered_writes_that_are_durable_are_the_device_s() {
     let mut cell = sound();
     for interval in &mut cell.series {
         let reads = interval.classes[OpKind::Read.index()].take();
@@ -597,6 +628,14 @@ fn buffered_writes_that_are_flushed_each_are_the_device_s() {
         "{seen:?}"
     );
     assert!(!seen.contains(&"BELOW_PHYSICAL_BLOCK".to_owned()), "whole pages are written");
+    cell.evidence.forced_share = 1.0;
+    assert_eq!(codes(&cell), ["VALID"]);
+    let mut reads_too = cell.clone();
+    reads_too.series[0].class_mut(OpKind::Read).service.record(100_000);
+    let said = said(&reads_too, "PAGE_CACHE").expect("reads hit the page cache");
+    assert!(!said.contains("durable"), "{said}");
+    cell.evidence.forced_share = 0.94;
+    assert_eq!(codes(&cell), seen);
     for interval in &mut cell.series {
         interval.class_mut(OpKind::Flush).service.record_n(100_000, 10_000);
     }
@@ -642,7 +681,7 @@ fn emulated_transients_are_warned_of() {
         StoreLevel { store: "IOPS burst credits".into(), taken_bytes: 0, ..level(48, 36, true) };
     let text = said(&cell(credits.clone()), "TRANSIENT").unwrap();
     assert!(text.contains("the rest (19 % of the maximum) lasts for 6 s more"), "{text}");
-    assert!(text.contains("a --ramp that is 11 s longer"), "{text}");
+    assert!(text.contains("a --ramp that is 8 s longer"), "the window's 2 s, and the rest: {text}");
     // Credits for longer than 2^64 ns.
     let (start_bytes, end_bytes) = (1_000_000_000_000, 999_999_999_999);
     let endless =
@@ -689,6 +728,15 @@ fn emulated_transients_are_warned_of() {
         Some(WarmUp { took_ns: 5_000_000_000, unsteady, net_share: Some(0.25) });
     let text = said(&of_method, "TRANSIENT").unwrap();
     assert!(text.contains("after a warm-up of 5 s, at 25.0 %"), "{text}");
+    // The window shows whether the ramp brought the cache to rest.
+    for (end_mib, one_way, is_moving) in
+        [(48, true, false), (49, false, true), (47, false, false), (47, true, true)]
+    {
+        let mut cell = of_method.clone();
+        let store = "SLC cache".to_owned();
+        cell.evidence.stores.push(StoreLevel { store, ..level(48, end_mib, one_way) });
+        assert_eq!(said(&cell, "TRANSIENT").as_ref() == Some(&text), is_moving, "{end_mib}");
+    }
     // A method refuses --ramp: its file sets the ramps.
     let by_file = "of a method by `ramp` in a copy of its file";
     assert!(text.contains("a ramp that is longer (") && text.contains(by_file), "{text}");

@@ -507,6 +507,44 @@ fn an_unfinished_search_claims_no_highest_rate() {
     );
 }
 
+/// By Little's law, a target that completes more with fewer operations in flight than in closed loop is not steady. More
+/// in flight may complete more.
+#[test]
+fn a_result_above_the_capacity_with_fewer_operations_in_flight_is_named() {
+    let search = of_command_line(Some("p99<1ms"));
+    let burst = |step: &Step| match offered(step) {
+        Some(rate) => (rate as u64, if rate < 5_500.0 { 500_000 } else { 2_000_000 }),
+        None => (5_000, 5_000_000),
+    };
+    let mut cells = play(&search, 1, |step, _| burst(step));
+    for (in_flight_ns, says) in [(100_000, true), (500_000, false)] {
+        for cell in &mut cells {
+            let ops = u128::from(cell.total().ops());
+            cell.resources.outstanding_area_ns = ops * in_flight_ns;
+        }
+        let found = rate_search(&search, &cells);
+        assert!(found.holds_iops.unwrap() > 5_300.0, "{found:?}");
+        let said = found.sentence();
+        assert_eq!(said.contains("sustains the higher rate only for a time"), says, "{said}");
+        assert!(!says || said.contains("(1.00 instead of 0.5"), "{said}");
+    }
+}
+
+/// Too few operations to tell whether a rate meets the limit are neither a success nor a miss.
+#[test]
+fn an_unknown_outcome_is_no_miss() {
+    let search = of_command_line(Some("p99<1ms"));
+    let cells = play(&search, 1, |step, _| match offered(step) {
+        Some(_) => (100, 500_000),
+        None => (150, 5_000_000),
+    });
+    let found = rate_search(&search, &cells);
+    let open = found.probes.iter().filter(|probe| probe.offered_iops.is_some());
+    let outcomes: Vec<_> = open.map(|probe| (probe.latency_ns, probe.holds)).collect();
+    assert_eq!(outcomes, [(None, None)], "{found:?}");
+    assert!(found.sentence().starts_with("too few operations to tell"), "{}", found.sentence());
+}
+
 /// The mean latency has a confidence interval, too: of equally many operations in each interval, that of the mean of
 /// the intervals' means.
 #[test]

@@ -140,7 +140,7 @@ fn no_acknowledged_message_is_missing_without_an_error() {
     assert!(as_whole > 40 && damaged > 40 && refused > 40, "{as_whole} {damaged} {refused}");
 }
 
-/// What is readable before an unreadable end can be replayed.
+/// Messages before an unreadable end can be replayed.
 #[test]
 fn a_log_with_an_unreadable_end_is_replayed_up_to_it() {
     for seed in 0..40 {

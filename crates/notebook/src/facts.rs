@@ -2,6 +2,7 @@
 //! them in its cells. No other code reads a fact by its key. A missing or malformed fact yields an empty value.
 
 use crate::model::{RunHead, TargetRecord};
+use crate::target_identity::identity;
 use iodyno_measure::{Cell, Preparation};
 use serde::Deserialize;
 use serde_json::Value;
@@ -205,4 +206,15 @@ pub(crate) fn evidence_of_older(cell: &mut Cell) -> u64 {
             .or_else(|| fact("purge").map(Preparation::Purged));
     }
     bytes
+}
+
+impl TargetRecord {
+    /// Identity of the target: equal for all names of one file or device, if the runs used the same part of it in the
+    /// same way.
+    pub fn identity(&self) -> String {
+        let text = |key: &str| self.facts.get(key).and_then(Value::as_str);
+        let opened = self.facts.get("opened");
+        let capacity_bytes = opened.and_then(|of| of.get("capacity_bytes")).and_then(Value::as_u64);
+        identity(&self.name, text("name"), text("canonical_path"), capacity_bytes)
+    }
 }

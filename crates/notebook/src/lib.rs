@@ -34,6 +34,7 @@ mod progress;
 mod schema;
 mod summaries;
 mod tables;
+mod target_identity;
 mod untrusted;
 mod value_ranges;
 mod writer;

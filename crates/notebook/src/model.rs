@@ -142,6 +142,8 @@ pub struct RunSummary {
     pub has_method: bool,
     /// Names of the run's targets, in canonical form.
     pub targets: Vec<String>,
+    /// Identities of the targets ([`TargetRecord::identity`]), in the order of `targets`.
+    pub identities: Vec<String>,
     /// Names of the run's workloads, in order. Unlike [`Self::name`] they do not depend on `run --name`.
     pub workloads: Vec<String>,
     /// Summaries of the run's cells (measurements), in order.

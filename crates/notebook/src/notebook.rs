@@ -3,7 +3,7 @@
 use crate::id::Selector;
 use crate::{
     EarlierNotes, Error, Progress, Run, RunHead, RunSummary, RunWriter, annotations, earlier, id,
-    load, portable, progress, schema, summaries,
+    load, portable, progress, schema, summaries, target_identity,
 };
 use iodyno_measure::Interval;
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -145,22 +145,23 @@ impl Notebook {
     ) -> Result<Vec<String>, Error> {
         let number = self.find(selector)?;
         let read = || -> rusqlite::Result<Vec<String>> {
-            let names = |table: &str| {
-                format!(
-                    "(SELECT json_group_array(name) FROM (SELECT name FROM {table} WHERE run = r.number ORDER BY position))"
-                )
-            };
-            let mut query = self.db.prepare(&format!(
-                "WITH works AS (SELECT r.number, r.id, r.name, r.status, r.started, {} AS targets, \
-                 {} AS workloads FROM runs r) \
-                 SELECT id FROM works WHERE status = ?2 AND (?4 IS NULL OR name = ?4) AND \
-                 (targets, workloads) = (SELECT targets, workloads FROM works WHERE number = ?1) \
-                 ORDER BY started DESC, number DESC LIMIT ?3",
-                names("targets"),
-                names("workloads")
-            ))?;
-            let wanted = params![number, crate::Status::Finished.name(), count_max, name];
-            query.query_map(wanted, |row| row.get(0))?.collect()
+            let targets = target_identity::of_run(&self.db, number)?;
+            let mut query = self.db.prepare(
+                "WITH works AS (SELECT r.number, r.id, r.name, r.status, r.started, \
+                 (SELECT json_group_array(name) FROM (SELECT name FROM workloads WHERE run = r.number ORDER BY position)) \
+                 AS workloads FROM runs r) \
+                 SELECT number, id FROM works WHERE status = ?2 AND (?3 IS NULL OR name = ?3) AND \
+                 workloads = (SELECT workloads FROM works WHERE number = ?1) \
+                 ORDER BY started DESC, number DESC",
+            )?;
+            let mut rows = query.query(params![number, crate::Status::Finished.name(), name])?;
+            let mut ids = Vec::new();
+            while let Some(row) = rows.next()?.filter(|_| ids.len() < count_max as usize) {
+                if target_identity::of_run(&self.db, row.get(0)?)? == targets {
+                    ids.push(row.get(1)?);
+                }
+            }
+            Ok(ids)
         };
         let mut ids = read().map_err(|e| schema::explain(&self.path, "looking for runs", e))?;
         ids.reverse();

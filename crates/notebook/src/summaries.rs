@@ -5,8 +5,8 @@ use crate::codec;
 use crate::fault::{Fault, MemoryLeft};
 use crate::load::{OfRun, STANDING, at_most, error, standing};
 use crate::model::{CellSummary, KindRate, MessageRate, RunSummary, Status};
-use crate::value_ranges;
 use crate::writer::time_text;
+use crate::{target_identity, value_ranges};
 use iodyno_measure::Histogram;
 use rusqlite::{Connection, Row};
 use std::path::Path;
@@ -71,7 +71,12 @@ fn is_current(known: &RunSummary, row: &Row) -> bool {
 
 /// Approximate memory of a summary, bytes.
 fn summary_bytes(run: &RunSummary) -> u64 {
-    let names = run.targets.iter().chain(&run.workloads).map(|name| name_bytes(name));
+    let names = run
+        .targets
+        .iter()
+        .chain(&run.identities)
+        .chain(&run.workloads)
+        .map(|name| name_bytes(name));
     256 + run.name.len() as u64 + names.chain(run.cells.iter().map(cell_bytes)).sum::<u64>()
 }
 
@@ -100,6 +105,8 @@ fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSumma
     let standing = standing(row)?;
     let rest = || -> Result<RunSummary, Fault> {
         let targets = names(tx, number, memory, "targets")?;
+        let identities = target_identity::of_run(tx, number)?;
+        memory.take(identities.iter().map(|identity| name_bytes(identity)).sum())?;
         let workloads = names(tx, number, memory, "workloads")?;
         let mut cells = tx.prepare_cached(
             "SELECT number, name, target, block_bytes, finished, level, window_ns, interval_ns,
@@ -125,6 +132,7 @@ fn summary(tx: &Connection, number: i64, memory: &MemoryLeft) -> Result<RunSumma
             name,
             has_method: row.get::<_, Option<String>>("method")?.is_some_and(|kind| kind != "null"),
             targets,
+            identities,
             workloads,
             cells: summaries,
         })

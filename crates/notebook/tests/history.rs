@@ -1,6 +1,7 @@
 //! Runs of the same work are ordered by their start, whenever they were stored.
 
 use iodyno_notebook::{Notebook, Run, RunHead, Status, TargetRecord, WorkloadRecord};
+use serde_json::json;
 use std::path::PathBuf;
 
 /// A finished run of `random-read` with this id, which started at this second of a minute.
@@ -22,6 +23,37 @@ fn run(id: &str, second: u32) -> Run {
         notebook: PathBuf::new(),
         is_imported: true,
         annotation: None,
+    }
+}
+
+/// One file has several names. Other parts of it, other ways to open it and other files are other targets.
+#[test]
+fn names_of_one_file_are_one_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut notebook = Notebook::open(&dir.path().join("notebook.sqlite")).unwrap();
+    for (id, name, path, bytes) in [
+        ("a", "d.img", "/x/d.img", 512),
+        ("b", "/x/d.img", "/x/d.img", 512),
+        ("c", "../x/d.img?size=512", "/x/d.img", 512),
+        ("d", "d.img", "/y/d.img", 512),
+        ("e", "d.img?size=256", "/x/d.img", 256),
+        ("f", "d.img?direct=no", "/x/d.img", 512),
+        ("g", "d.img?size=512&direct=no", "/x/d.img", 512),
+        ("h", "scratch:512", "/x/d.img", 512),
+    ] {
+        let mut run = run(id, 10);
+        let facts =
+            json!({"name": name, "canonical_path": path, "opened": {"capacity_bytes": bytes}});
+        run.head.targets =
+            vec![TargetRecord { name: name.to_owned(), facts, ..TargetRecord::default() }];
+        assert!(notebook.import(&run).unwrap());
+    }
+    let ids = notebook.of_same_work("c000000000", None, 100).unwrap();
+    assert_eq!(ids, ["a000000000", "b000000000", "c000000000"]);
+    assert_eq!(notebook.of_same_work("f000000000", None, 100).unwrap(), ["f000000000"]);
+    for run in notebook.list().unwrap() {
+        let targets = notebook.load(&run.id).unwrap().head.targets;
+        assert_eq!(run.identities, [targets[0].identity()]);
     }
 }
 

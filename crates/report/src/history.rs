@@ -5,7 +5,7 @@ use crate::terminal::minutes;
 use iodyno_measure::metric::Counted;
 use iodyno_measure::statistics::levels::{Level, RUNS_MIN, Shift, detectable_share, levels};
 use iodyno_measure::{CellKey, Level as Severity, Metric, Quantity as Measured, Role};
-use iodyno_notebook::{Run, RunSummary, Status, Timestamp};
+use iodyno_notebook::{Run, RunSummary, Status, TargetRecord, Timestamp};
 use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{
     Axis, Block, Cell, Column, Document, Figure, Mark, Panel, Plot, Point, Quantity, Scale,
@@ -41,7 +41,7 @@ impl LeftOut {
         let mut same: usize = 0;
         for run in all.iter().filter(|run| run.status == Status::Finished) {
             let is_work = run.workloads == of.workloads && name.is_none_or(|name| name == run.name);
-            match (is_work, run.targets == of.targets) {
+            match (is_work, run.identities == of.identities) {
                 (true, true) => same += 1,
                 (true, false) => out.other_targets += 1,
                 (false, _) => out.other_workloads += 1,
@@ -75,8 +75,10 @@ impl LeftOut {
 pub struct CellHistory {
     /// Name of the cell. Cells with the same name but different targets or loads have separate histories.
     pub cell: String,
-    /// Target of the cell; a history never mixes targets.
+    /// Target of the cell, by its name in the first run; a history never mixes targets.
     pub target: String,
+    /// Identity of the target, which may have other names in other runs.
+    identity: String,
     /// Load of the cell; a history never mixes loads.
     pub load: Load,
     /// Metric, which determines the unit of the values.
@@ -225,7 +227,12 @@ impl History {
                 identities.push(of);
             }
         }
+        let of_target = |name: &String| {
+            let target = run.head.targets.iter().find(|target| target.name == *name);
+            target.map_or_else(|| name.clone(), TargetRecord::identity)
+        };
         for (name, target, load) in identities {
+            let identity = of_target(&target);
             let of = |cell: &&&iodyno_measure::Cell| {
                 (&cell.key.name, &cell.key.target) == (&name, &target)
                     && Load::of_key(&cell.key) == load
@@ -241,7 +248,7 @@ impl History {
                     annotation: run.annotation.clone(),
                 };
                 let known = self.cells.iter_mut().find(|history| {
-                    (&history.cell, &history.target, history.metric) == (&name, &target, metric)
+                    (&history.cell, &history.identity, history.metric) == (&name, &identity, metric)
                         && history.load == load
                 });
                 match known {
@@ -252,6 +259,7 @@ impl History {
                     None => self.cells.push(CellHistory {
                         cell: name.clone(),
                         target: target.clone(),
+                        identity: identity.clone(),
                         load: load.clone(),
                         metric,
                         runs: vec![run],

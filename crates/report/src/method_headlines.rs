@@ -377,6 +377,7 @@ mod tests {
                 surely_fails_iops: fails_iops,
                 mixed_iops: None,
                 cells_at_answer: 1,
+                oio_above_capacity: None,
                 limited_by: None,
                 probes: Vec::new(),
             };

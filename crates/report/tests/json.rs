@@ -199,6 +199,7 @@ fn all_evidence_is_in_the_schema() {
         stores: vec![iodyno_measure::StoreLevel::default()],
         warm_up: Some(iodyno_measure::WarmUp::default()),
         skew_missing: true,
+        forced_share: 1.0,
         modules_per_driver_thread: Some(2),
         ..Evidence::default()
     };

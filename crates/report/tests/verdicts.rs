@@ -1,5 +1,6 @@
 //! `docs/verdicts.md` lists the same codes and levels as the source of verdicts and of remarks on comparisons.
 
+use iodyno_report::run_verdict::CODES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -13,19 +14,27 @@ fn is_code(text: &str) -> bool {
         && text.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// Codes in the source, each with the levels that follow it.
-fn in_source() -> BTreeMap<String, BTreeSet<String>> {
-    let of_runs =
-        ["mod", "values", "conditions"].map(|f| format!("crates/report/src/compare/{f}.rs"));
-    let mut source = String::new();
+/// Files that judge comparisons of runs.
+fn of_comparisons() -> Vec<String> {
+    ["mod", "values", "conditions"].map(|f| format!("crates/report/src/compare/{f}.rs")).to_vec()
+}
+
+/// Files that judge cells and methods.
+fn of_results() -> Vec<String> {
     let folder = format!("{}/../measure/src/verdict", env!("CARGO_MANIFEST_DIR"));
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let of_cells =
         files.map(|name| format!("crates/measure/src/verdict/{}", name.into_string().unwrap()));
     let judge = "crates/measure/src/verdict.rs".to_owned();
     let of_methods = "crates/method/src/findings/verdicts.rs".to_owned();
-    for path in of_cells.chain([judge, of_methods]).chain(of_runs) {
-        source += read(&path).split("#[cfg(test)]").next().unwrap();
+    of_cells.chain([judge, of_methods]).collect()
+}
+
+/// Codes in these files, each with the levels that follow it.
+fn codes_in(files: &[String]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut source = String::new();
+    for path in files {
+        source += read(path).split("#[cfg(test)]").next().unwrap();
     }
     let mut codes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let parts: Vec<&str> = source.split('"').collect();
@@ -56,7 +65,8 @@ fn in_document() -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn every_verdict_is_documented_and_none_is_made_up() {
-    let (source, document) = (in_source(), in_document());
+    let source = codes_in(&[of_results(), of_comparisons()].concat());
+    let document = in_document();
     assert!(source.len() > 20, "the source was not understood: {source:?}");
     assert_eq!(source.keys().collect::<Vec<_>>(), document.keys().collect::<Vec<_>>());
     for (code, levels) in source {
@@ -67,4 +77,11 @@ fn every_verdict_is_documented_and_none_is_made_up() {
             assert!(row[1].contains(&level), "{code} is {level}: {}", row[1]);
         }
     }
+}
+
+/// `run --accept` knows the codes by this list.
+#[test]
+fn the_list_of_codes_is_complete() {
+    let source = codes_in(&of_results());
+    assert_eq!(source.keys().collect::<Vec<_>>(), CODES.iter().collect::<Vec<_>>());
 }

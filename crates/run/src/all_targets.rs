@@ -37,6 +37,7 @@ pub(crate) fn all_targets(cells: &[Cell]) -> Cell {
         }
         // Conditions are per device: each target's cell has its own.
         sum.conditions = None;
+        sum.forced_share = sum.forced_share.min(one.forced_share);
         sum.written_share = sum.written_share.into_iter().chain(one.written_share).reduce(f64::min);
         sum.fill = sum.fill.into_iter().chain(one.fill).reduce(|a, b| a.with(&b));
         sum.failure = sum.failure.take().or_else(|| one.failure.clone());

@@ -2,7 +2,7 @@
 //! command states which faults are then in effect, and which data was lost in a power cut or with a device.
 
 use crate::adapters::{adapters_in_words, clear_adapters};
-use crate::array_losses;
+use crate::array_losses::{self, LostUnits};
 use crate::fault_effect;
 use crate::numbered::Numbered;
 use iodyno_emulate::spec::Part;
@@ -93,16 +93,16 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     let is_lost = matches!(ask, Ask::Fault(Fault::Lose { .. }));
     let loses = is_lost || matches!(ask, Ask::Fault(Fault::PowerCut | Fault::PowerOff));
     let loses = loses && !was_off;
-    let of_arrays = match ask {
-        Ask::Fault(Fault::PowerOff) => array_losses::at_power_on(live),
-        _ => array_losses::in_words(&lost_units),
-    };
-    if matches!(ask, Ask::Fault(Fault::PowerOn) | Ask::ClearAll) {
-        of_arrays.iter().for_each(|line| text = format!("{text}\n{line}"));
+    let mut stored = array_losses::in_words(&lost_units);
+    if matches!(ask, Ask::Fault(Fault::PowerOff)) {
+        stored.extend(array_losses::at_power_on(live));
+    }
+    if matches!(ask, Ask::Fault(Fault::PowerOn | Fault::Adapters(_)) | Ask::ClearAll) {
+        stored.iter().for_each(|line| text = format!("{text}\n{line}"));
     }
     // (The other members of an array have the data that one member loses.)
     if loses && !has_array {
-        text = format!("{text}\n{}", losses(&taken, &of_arrays));
+        text = format!("{text}\n{}", losses(&taken, &stored));
         if is_lost && taken.iter().any(|taken| taken.dropped.bytes > 0) {
             text += "\nthe next flush on each connection fails";
         }
@@ -114,10 +114,8 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
     if let Some(by) = repaired_by {
         answer["repaired_by"] = by.into();
     }
-    if loses {
-        let all = (0..).zip(taken.iter().zip(lost_units));
-        let of_volume = |(volume, (taken, units))| losses_of_volume(volume, taken, units);
-        answer["taken"] = all.map(of_volume).collect();
+    if loses || lost_units.iter().any(|of| of.total() > 0) {
+        answer["taken"] = losses_of_volumes(&taken, &lost_units);
     }
     Ok(answer)
 }
@@ -127,6 +125,13 @@ fn refuse(live: &Served, ask: &Ask, is_off: bool, device: &str) -> Result<(), St
     let why = live.look(|machine, _, _| match *ask {
         Ask::Fault(Fault::PowerCut) if is_off => {
             Some("the power is off: use power-on first".to_owned())
+        }
+        Ask::Fault(Fault::Replace { part })
+            if fault_effect::redundant_array_above(machine.system(), part) == Some(false) =>
+        {
+            Some(format!(
+                "the array of {device} {part} has no redundancy, so it can't rebuild an empty device: use `clear` to bring a lost device back with its data"
+            ))
         }
         Ask::Fault(Fault::Replace { part }) if !is_off => {
             let placed = machine.system().devices().nth(part.index());
@@ -211,16 +216,20 @@ fn carry_out(live: &Served, ask: &Ask, seed: u64, is_off: bool) -> Vec<Taken> {
     Vec::new()
 }
 
-/// Converts the losses of a volume to JSON.
-fn losses_of_volume(volume: u32, taken: &Taken, lost_units: u64) -> Value {
-    json!({
-        "volume": volume,
-        "in_flight": taken.failed,
-        "dropped_writes": taken.dropped.writes,
-        "dropped_bytes": taken.dropped.bytes,
-        "torn_writes": taken.dropped.torn,
-        "lost_units": lost_units,
-    })
+/// Converts the losses of all volumes to JSON. `taken` is empty if the command is not a fault.
+fn losses_of_volumes(taken: &[Taken], lost_units: &[LostUnits]) -> Value {
+    let of_volume = |(volume, lost): (usize, &LostUnits)| {
+        let taken = taken.get(volume).copied().unwrap_or_default();
+        json!({
+            "volume": volume,
+            "in_flight": taken.failed,
+            "dropped_writes": taken.dropped.writes,
+            "dropped_bytes": taken.dropped.bytes,
+            "torn_writes": taken.dropped.torn,
+            "lost_units": lost.total(),
+        })
+    };
+    lost_units.iter().enumerate().map(of_volume).collect()
 }
 
 /// Describes the state of the array that contains a device, and of the arrays that contain this array. `None`
@@ -291,8 +300,8 @@ fn incomplete_arrays(live: &Served) -> Vec<String> {
 }
 
 /// Describes the losses by a fault: the number of failed operations, one line per volume that lost data, and
-/// `of_arrays`, the losses of arrays.
-fn losses(taken: &[Taken], of_arrays: &[String]) -> String {
+/// `stored`, the losses of stored data.
+fn losses(taken: &[Taken], stored: &[String]) -> String {
     let failed = taken.iter().map(|taken| taken.failed).sum();
     let mut lines = vec![format!("{} in flight failed", counted(failed, "operation"))];
     for (volume, Taken { dropped, .. }) in taken.iter().enumerate() {
@@ -311,8 +320,8 @@ fn losses(taken: &[Taken], of_arrays: &[String]) -> String {
             lines.push(format!("volume {volume}: {writes} torn, and partly lost"));
         }
     }
-    lines.extend_from_slice(of_arrays);
-    if of_arrays.is_empty() && taken.iter().all(|taken| taken.dropped.bytes == 0) {
+    lines.extend_from_slice(stored);
+    if stored.is_empty() && taken.iter().all(|taken| taken.dropped.bytes == 0) {
         lines.push("no acknowledged write is lost".to_owned());
     }
     lines.join("\n")

@@ -2,7 +2,7 @@
 //! is stored, is reported, so that no test passes only because its fault hit nothing.
 
 use iodyno_emulate::spec::Part;
-use iodyno_emulate::{Fault, Held, Machine, PartId};
+use iodyno_emulate::{Fault, Held, Machine, PartId, System};
 use iodyno_live::fault_command::{Ask, Effect};
 use iodyno_live::frontend::Served;
 use iodyno_live::store::{Store, UNIT_BYTES};
@@ -17,7 +17,7 @@ const BY_ARRAY: &str = "the array rebuilds the data from its other members";
 pub(crate) fn repaired_by(effect: &Effect) -> Option<&'static str> {
     match *effect {
         Effect::Rebuilt(by) => Some(if by == BY_ARRAY { "array" } else { "device" }),
-        Effect::Usual | Effect::None(_) => None,
+        Effect::Usual | Effect::Excluded | Effect::None(_) => None,
     }
 }
 
@@ -84,7 +84,10 @@ fn of_fault(machine: &Machine, fault: Fault) -> Effect {
     match fault {
         Fault::PowerOn => none_if(!state(PartId(0)).off, "the power is already on"),
         Fault::PowerOff => none_if(state(PartId(0)).off, "the power is already off"),
-        Fault::Lose { part } => none_if(state(part).lost, "it is already gone"),
+        Fault::Lose { part } if state(part).lost => Effect::None("it is already gone".to_owned()),
+        Fault::Lose { part } if redundant_array_above(machine.system(), part) == Some(true) => {
+            Effect::Excluded
+        }
         Fault::Hang { part } => none_if(state(part).hung, "it already hangs"),
         Fault::Latent { part, offset_bytes, len_bytes } => {
             of_medium(machine, part, offset_bytes, len_bytes)
@@ -101,6 +104,16 @@ fn of_fault(machine: &Machine, fault: Fault) -> Effect {
         }
         _ => Effect::Usual,
     }
+}
+
+/// Whether any of the arrays that contain a device has redundancy; `None` if it is not in an array.
+pub(crate) fn redundant_array_above(system: &System, device: PartId) -> Option<bool> {
+    let is_redundant = |part: &PartId| match &system.parts[part.index()] {
+        Part::Array(array) => array.layout.is_redundant(),
+        _ => false,
+    };
+    let arrays = system.arrays_above(device);
+    (!arrays.is_empty()).then(|| arrays.iter().any(is_redundant))
 }
 
 fn of_medium(machine: &Machine, part: PartId, offset_bytes: u64, len_bytes: u64) -> Effect {

@@ -12,14 +12,14 @@ use iodyno_live::control::Answer as ControlAnswer;
 use iodyno_live::fault_command::{self, Ask, Effect, in_effect};
 use iodyno_live::frontend::nbd::{described, failed, operation};
 use iodyno_live::status::{InterfaceFaultStatus, NativeStatus, NativeVolumeStatus, Status};
-use iodyno_live::store::Store;
+use iodyno_live::store::{Store, WriteError};
 use iodyno_nbd::{Answer, CmdFlags, Export, Exports, Info, Io, Kind, Peer, Session};
 use iodyno_units::{IoError, Op, OpKind};
 use serde_json::{Value, json};
 use std::io;
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Maximum size of the read buffer that a connection keeps between requests, bytes.
 const KEEP_BYTES: usize = 256 << 10;
@@ -29,30 +29,51 @@ const KEEP_BYTES: usize = 256 << 10;
 struct Served {
     store: Arc<Store>,
     faults: Arc<Interface>,
+    failures: Arc<Failures>,
 }
 
-impl Disk for Arc<Store> {
+/// Failed writes and flushes of a volume's backing file or memory.
+#[derive(Default)]
+struct Failures {
+    /// Number of failed writes, without flushes.
+    writes: AtomicU64,
+    /// Message about the first failure.
+    first: OnceLock<String>,
+}
+
+impl Failures {
+    /// Records the result of a write or flush, and converts it for the client.
+    fn noted(&self, op: OpKind, done: Result<(), WriteError>) -> Result<(), IoError> {
+        done.map_err(|e| {
+            self.writes.fetch_add(u64::from(op != OpKind::Flush), Ordering::Relaxed);
+            self.first.get_or_init(|| e.to_string());
+            IoError::from(&e)
+        })
+    }
+}
+
+impl Disk for Served {
     fn size_bytes(&self) -> u64 {
-        self.capacity_bytes()
+        self.store.capacity_bytes()
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), IoError> {
-        Store::read(self, at, into).map_err(|e| IoError::from(&e))
+        self.store.read(at, into).map_err(|e| IoError::from(&e))
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> Result<(), IoError> {
-        self.write_now(at, bytes).map_err(|e| IoError::from(&e))
+        self.failures.noted(OpKind::Write, self.store.write_now(at, bytes))
     }
 
     fn perform(&self, op: &Op) -> Result<(), IoError> {
         let (at, len) = (op.offset_bytes, u64::from(op.len_bytes));
         let done = match op.kind {
-            OpKind::Trim => self.trim_now(at, len),
-            OpKind::WriteZeroes => self.zero_now(at, len),
-            OpKind::Flush => self.flush_now(),
+            OpKind::Trim => self.store.trim_now(at, len),
+            OpKind::WriteZeroes => self.store.zero_now(at, len),
+            OpKind::Flush => self.store.flush_now(),
             OpKind::Read | OpKind::Write => Ok(()),
         };
-        done.map_err(|e| IoError::from(&e))
+        self.failures.noted(op.kind, done)
     }
 }
 
@@ -68,7 +89,8 @@ pub(crate) fn serve(
 ) -> Result<Option<ExitStatus>, ServeError> {
     let request = setup.request;
     let exports = Arc::new(Exports::default());
-    let served = |store| Served { store: Arc::new(store), faults: Arc::default() };
+    let served =
+        |store| Served { store: Arc::new(store), faults: Arc::default(), failures: Arc::default() };
     let volumes: Vec<Served> = stores.into_iter().map(served).collect();
     for ((served, name), volume) in volumes.iter().zip(&setup.names).zip(0..) {
         let export = export(served, &setup.system, volume, request.read_only);
@@ -80,7 +102,8 @@ pub(crate) fn serve(
     let server = start(request, &exports).inspect_err(remove_files)?;
     setup.announce(&server, "", "native speed: as fast as this machine allows");
     let command = begin(request, &places(request, &server), setup.console);
-    let ended = wait(command.inspect_err(remove_files)?, setup.stop, setup.console, Vec::new);
+    let troubles = || volumes.iter().filter_map(|of| of.failures.first.get().cloned()).collect();
+    let ended = wait(command.inspect_err(remove_files)?, setup.stop, setup.console, troubles);
     drop(control);
     server.stop();
     for served in &volumes {
@@ -124,16 +147,15 @@ impl Session for Client {
     fn submit(&mut self, io: Io<'_>) {
         let command = *io.command();
         let (at, len) = (command.offset_bytes, command.len_bytes);
-        let Served { store, faults } = &self.served;
-        if let Some((op, met)) =
-            operation(&command).and_then(|op| Some((op, faults.judge(store, &op)?)))
-        {
-            return faults.serve(store, &op, &met, io);
+        let served = &self.served;
+        let op = operation(&command);
+        if let Some((op, met)) = op.and_then(|op| Some((op, served.faults.judge(served, &op)?))) {
+            return served.faults.serve(served, &op, &met, io);
         }
         let done = match command.kind {
             Kind::Read if len > 0 => {
                 self.buffer.resize(len as usize, 0);
-                match store.read(at, &mut self.buffer) {
+                match served.read(at, &mut self.buffer) {
                     Ok(()) => io.answer(&Answer::Data(&self.buffer)),
                     Err(e) => io.answer(&failed(e)),
                 }
@@ -144,23 +166,23 @@ impl Session for Client {
                 return;
             }
             Kind::BlockStatus => {
-                let extents = iodyno_live::frontend::nbd::extents(store, at, len);
+                let extents = iodyno_live::frontend::nbd::extents(&served.store, at, len);
                 io.answer(&Answer::Extents(&extents));
                 return;
             }
-            Kind::Write => store.write_now(at, io.data()),
+            Kind::Write => served.write(at, io.data()),
             // Allocated, as a write of zeros leaves them.
             Kind::WriteZeroes if command.flags.has(CmdFlags::NO_HOLE) => {
-                store.write_now(at, &vec![0; len as usize])
+                served.write(at, &vec![0; len as usize])
             }
-            Kind::WriteZeroes => store.zero_now(at, u64::from(len)),
-            Kind::Trim => store.trim_now(at, u64::from(len)),
-            Kind::Flush => store.flush_now(),
+            Kind::WriteZeroes | Kind::Trim | Kind::Flush => {
+                op.map_or(Ok(()), |op| served.perform(&op))
+            }
             Kind::Read | Kind::Cache | Kind::Disc => Ok(()),
         };
         match done {
             Ok(()) => io.answer(&Answer::Done),
-            Err(e) => io.answer(&failed(IoError::from(&e))),
+            Err(e) => io.answer(&failed(e)),
         }
     }
 }
@@ -176,10 +198,11 @@ fn answer(volumes: &[Served], stop: &Arc<AtomicBool>) -> Arc<ControlAnswer> {
                 done(STOPS)
             }
             ["status"] => {
-                let volumes = volumes.iter().map(|Served { store, faults }| NativeVolumeStatus {
-                    capacity_bytes: store.capacity_bytes(),
-                    memory_bytes: store.memory_bytes(),
-                    interface_faults: InterfaceFaultStatus::of_all(&faults.listed()),
+                let volumes = volumes.iter().map(|of| NativeVolumeStatus {
+                    capacity_bytes: of.store.capacity_bytes(),
+                    memory_bytes: of.store.memory_bytes(),
+                    interface_faults: InterfaceFaultStatus::of_all(&of.faults.listed()),
+                    backing_errors: of.failures.writes.load(Ordering::Relaxed),
                 });
                 Status::Native(NativeStatus { volumes: volumes.collect() }).to_json()
             }

@@ -86,6 +86,9 @@ fn answer(
             done(STOPS)
         }
         ["status"] => status(),
+        ["metrics"] => {
+            json!({ "error": "plain memory has no metrics, because metrics describe the model" })
+        }
         words => fault_command::parse(words)
             .and_then(|ask| apply(served, &at_interface(ask)))
             .unwrap_or_else(|why| json!({ "error": why })),
@@ -127,5 +130,15 @@ mod tests {
             assert!(faults.is_empty(), "{clear}");
         }
         assert!(say("clear 1").unwrap_err().contains("there is no volume 1"));
+    }
+
+    #[test]
+    fn a_request_for_metrics_is_not_a_fault() {
+        let (stop, faults) = (AtomicBool::new(false), Interface::default());
+        let said = answer("metrics", &stop, (1 << 20, &faults), || Value::Null);
+        assert_eq!(
+            said["error"],
+            "plain memory has no metrics, because metrics describe the model"
+        );
     }
 }

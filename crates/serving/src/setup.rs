@@ -8,8 +8,9 @@ use crate::request::{Console, ServeRequest, Speed};
 use crate::scenario::{self, Plan};
 use crate::system::{Access, system};
 use crate::volumes::{Opened, Volumes};
-use iodyno_emulate::{System, spec};
+use iodyno_emulate::System;
 use iodyno_live::control::{Answer, Control};
+use iodyno_live::export_names::export_names;
 use iodyno_nbd::client::{Address, Uri};
 use iodyno_nbd::server::ListenError;
 use iodyno_nbd::{Endpoint, Export, Exports, Server};
@@ -58,7 +59,7 @@ impl<'a> Setup<'a> {
             checked.map_err(|why| scenario::wrong(path, *number, &why))?;
         }
         let opened = volumes.stores(request, &system)?;
-        let names = names(&system);
+        let names = export_names(system.volumes.iter().map(|volume| volume.name.as_str()));
         Ok((Self { request, console, stop, system, names, volumes }, opened))
     }
 
@@ -69,13 +70,14 @@ impl<'a> Setup<'a> {
             return;
         }
         let mut text = String::new();
-        for (name, &size) in self.names.iter().zip(&self.volumes.sizes_bytes) {
-            let _ = writeln!(
-                text,
-                "serving {name}  {} in {}",
-                human::size(size),
-                clean(&self.system.name)
-            );
+        let system = clean(&self.system.name);
+        for (volume, (name, &size)) in self.names.iter().zip(&self.volumes.sizes_bytes).enumerate()
+        {
+            let size = human::size(size);
+            // Fault commands use the number.
+            let number =
+                if self.names.len() > 1 { format!("volume {volume}, ") } else { String::new() };
+            let _ = writeln!(text, "serving {name}  {number}{size} in {system}");
         }
         text += &self.volumes.words;
         text += &addresses(self.request, server);
@@ -95,22 +97,6 @@ pub(crate) fn addresses(request: &ServeRequest, server: &Server) -> String {
         let _ = writeln!(text, "at      {}", uri(endpoint, request.tls.is_none()));
     }
     text
-}
-
-/// Returns the names of the exports: the names of the devices, with a number if several are equal.
-fn names(system: &System) -> Vec<String> {
-    let alike = |n: &String| system.volumes.iter().filter(|v| v.name == *n).count();
-    let mut numbers = std::collections::BTreeMap::new();
-    let number = |v: &spec::Volume| {
-        let name = v.name.clone();
-        if alike(&name) == 1 {
-            return name;
-        }
-        let number = numbers.entry(name.clone()).or_insert(0);
-        *number += 1;
-        format!("{name}-{number}")
-    };
-    system.volumes.iter().map(number).collect()
 }
 
 /// Adds an NBD export. The first export is also available under the empty name, NBD's default export.

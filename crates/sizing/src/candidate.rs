@@ -8,7 +8,7 @@
 use crate::demand::Demand;
 use iodyno_catalog::{Kind as FileKind, list};
 use iodyno_emulate::describe::{Bay, DescribedDevice, DescribedSystem, Parameter};
-use iodyno_emulate::spec::{Adapters, Kind, Limit};
+use iodyno_emulate::spec::{Adapters, Kind, Limit, Part};
 use iodyno_raid::Level;
 use iodyno_run::{Files, RunError, described_device, described_system, emulated};
 use iodyno_targets::TargetName;
@@ -58,6 +58,9 @@ pub struct Candidate {
     /// Whether a limit of the devices or of the host has burst credits. They don't count, so every trial starts without
     /// any.
     pub has_credits: bool,
+    /// Assumed parameters of a software array's processor: time per stripe, ns, and rate of computing parity, bytes per
+    /// second. `None` behind RAID adapters.
+    pub(crate) parity: Option<(u64, f64)>,
 }
 
 impl Candidate {
@@ -285,6 +288,7 @@ fn candidate(
         arrays_max: most / members.max(1),
         array_bytes: 0,
         has_credits: has_credits(&device.device.limits) || has_credits(&host.system.limits),
+        parity: None,
     };
     if candidate.arrays_max == 0 {
         return Err(RunError::Impossible(format!(
@@ -296,6 +300,12 @@ fn candidate(
     let target = TargetName::parse(&candidate.target(1))?;
     if let Some(found) = emulated(&[target], files)? {
         candidate.array_bytes = found.system.capacity_bytes(0);
+        candidate.parity = found.system.parts.iter().find_map(|part| match part {
+            Part::Array(array) if array.path.is_none() => {
+                Some((array.stripe_ns, array.parity_bytes_per_s))
+            }
+            _ => None,
+        });
     }
     Ok(candidate)
 }

@@ -4,9 +4,9 @@ use crate::log_demand::LogDemand;
 use iodyno_units::OpKind;
 use iodyno_workload::{ActiveRange, ArrivalKind, Edge, Process, Spec};
 
-/// Maximum operations per second issued by one simulated worker. One core of the slowest host manages about a
-/// million.
-const WORKER_IOPS_MAX: f64 = 250e3;
+/// Maximum operations per second issued by one simulated worker. An operation costs a core of the catalog's slowest host
+/// 4 µs, so the core is at most 40 % busy.
+const WORKER_IOPS_MAX: f64 = 100e3;
 
 /// High percentile of response times that a demand can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -152,7 +152,7 @@ fn missed(sizing: &Sizing, missed: &Missed) -> Value {
     json!({
         "candidate": candidate(of),
         "nearest_of_each": missed.nearest.as_ref().map(trial),
-        "binds": binds.map(|share| &share.name),
+        "binds": binds.map(|binds| &binds.share.name),
     })
 }
 

@@ -8,6 +8,8 @@
 //! | `candidate` | lists the systems to search |
 //! | `search` | chooses the number of arrays, or the rate, of the next trial |
 //! | `simulate` | simulates one trial |
+//! | `shortfall` | decides whether a trial met the demand, and if not, why |
+//! | `bottleneck` | determines the resource that limits a trial |
 //! | `lab` | runs several simulations in parallel, and counts them |
 //! | `row` | holds the result for one candidate |
 //! | `sizing` | searches all candidates |
@@ -18,6 +20,7 @@
 //! | `cloud` | finds the cheapest cloud volumes, by a formula |
 //! | `saturate` | determines the number of devices that a system can use fully |
 //! | `words` | describes confirmation, limits, life and assumptions |
+//! | `outcome` | describes trials that did not meet the demand |
 //! | `tables` | builds the tables of the answer, for `terminal` and `page` |
 //! | `terminal`, `json`, `page` | format the answer |
 //!
@@ -26,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bottleneck;
 pub mod candidate;
 pub mod cloud;
 mod decisive;
@@ -34,11 +38,13 @@ pub mod detail;
 pub mod json;
 mod lab;
 pub mod log_demand;
+mod outcome;
 pub mod page;
 pub mod price;
 pub mod row;
 pub mod saturate;
 pub mod search;
+mod shortfall;
 pub mod simulate;
 pub mod sizing;
 mod tables;

@@ -1,24 +1,23 @@
 //! Formats the result of a sizing as an HTML page: the table of systems, charts of latency by load and by number of
 //! devices, and figures of the best system.
 
+use crate::outcome::nearest_in_words;
 use crate::row::{Row, Trial};
 use crate::sizing::Sizing;
 use crate::tables;
-use crate::terminal::{
-    EMULATED, advice, demand_in_words, log_in_words, name, nearest_in_words, state, what_ifs,
-};
+use crate::terminal::{EMULATED, advice, demand_in_words, log_in_words, name, state, what_ifs};
 use crate::words::{arrays, rate, systems};
 use iodyno_page::document::{Headline, Verdict};
 use iodyno_page::{
     Axis, Block, Document, Figure, Mark, Panel, Plot, Point, Quantity, Section, Series, Shape,
     Tone, figure,
 };
-use iodyno_run::explain::percent;
 use iodyno_units::human;
 
 /// Caption for charts with dots. It explains why a dot below the latency limit does not meet the demand.
-const SUSTAINED: &str = "Dots mark rates that can't be sustained: a buffer or a cache fills, or a resource is busy \
-                         for more than 98 % of the time, so the latency would rise in a longer run.";
+const SUSTAINED: &str = "Dots mark trials that did not meet the demand. Below the limit, the reason is another limit, \
+                         or a rate that can't be sustained: a write buffer or write cache fills, the queue grows, or \
+                         a resource is busy for more than 98 % of the time, so the latency would rise in a longer run.";
 
 /// Number of systems in the charts, the best first.
 const DRAWN: usize = 2;
@@ -75,7 +74,7 @@ fn headline(sizing: &Sizing, row: &Row) -> Headline {
     let mut beside = vec![arrays(of, row.count), format!("in {}", systems(of, row.count))];
     if let Some(highest) = &row.highest {
         beside.push(format!("holds {}", rate(highest.iops)));
-        beside.push(format!("binds first: {}, {}", highest.binds, percent(highest.busy)));
+        beside.push(format!("binds first: {}", highest.binds_in_words()));
     }
     Headline {
         name: "the fewest devices".to_owned(),

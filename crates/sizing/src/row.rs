@@ -4,6 +4,7 @@ use crate::candidate::Candidate;
 use crate::search::Count;
 use crate::simulate::Measured;
 use crate::textbook::Textbook;
+use iodyno_run::explain::percent;
 
 /// One simulation of a system at an offered rate.
 #[derive(Clone, Debug)]
@@ -65,12 +66,35 @@ pub struct Row {
 pub struct Highest {
     /// Operations per second, over all systems.
     pub iops: f64,
-    /// Name of the busiest resource at this rate, the bottleneck.
+    /// Name of the resource that limits the rate; if none is saturated, of the busiest one.
     pub binds: String,
-    /// Utilisation of the busiest resource, 0 to 1.
+    /// Utilisation of that resource, 0 to 1.
     pub busy: f64,
-    /// True if the busiest resource belongs to devices or arrays, so that more arrays add capacity.
+    /// True if that resource is saturated. If not, the latency limit restricts the rate.
+    pub is_saturated: bool,
+    /// True if that resource belongs to devices or arrays, so that more arrays add capacity.
     pub is_of_arrays: bool,
+}
+
+impl Highest {
+    /// The highest rate, and what limits it in the simulation of one system at this rate.
+    pub(crate) fn of(measured: &Measured, iops: f64) -> Self {
+        let binds = measured.binds();
+        let share = binds.map(|binds| binds.share);
+        Self {
+            iops,
+            binds: share.map_or("nothing".to_owned(), |share| share.name.clone()),
+            busy: share.map_or(0.0, |share| share.busy),
+            is_saturated: binds.is_some_and(|binds| binds.is_saturated),
+            is_of_arrays: share.is_some_and(|share| measured.is_of_arrays(share)),
+        }
+    }
+
+    /// Describes what limits the rate, as in `explain`: `controller, 98 %`, or `latency (controller, 60 %)`.
+    pub(crate) fn binds_in_words(&self) -> String {
+        let busiest = format!("{}, {}", self.binds, percent(self.busy));
+        if self.is_saturated { busiest } else { format!("latency ({busiest})") }
+    }
 }
 
 /// A candidate that does not meet the demand.

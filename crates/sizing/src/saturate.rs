@@ -61,8 +61,8 @@ pub struct Saturation {
     pub one: (f64, f64),
     /// Total operations per second and bytes per second of the maximum number of attachable arrays.
     pub all: (f64, f64),
-    /// Name of the busiest resource when all arrays are attached, and its utilisation, 0 to 1; `None` if no resource is
-    /// used.
+    /// Name of the limiting resource when all arrays are attached (the busiest one if none is saturated), and its
+    /// utilisation, 0 to 1; `None` if no resource is used.
     pub binds: Option<(String, f64)>,
 }
 
@@ -89,7 +89,7 @@ pub fn saturate(of: &Candidate, stop: &Arc<AtomicBool>) -> Result<Vec<Saturation
         let few = AttachedRate { devices: of.members, iops: one.iops };
         let most = AttachedRate { devices: of.arrays_max * of.members, iops: all.iops };
         let devices = saturation(few, most).unwrap_or(0.0);
-        let binds = all.binds().map(|share| (share.name.clone(), share.busy));
+        let binds = all.binds().map(|binds| (binds.share.name.clone(), binds.share.busy));
         let figures = |m: &Measured| (m.iops, m.bytes_per_s);
         Saturation { load, devices, one: figures(one), all: figures(all), binds }
     };

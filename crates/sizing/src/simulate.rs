@@ -9,16 +9,16 @@ use crate::demand::{Demand, Limit, Loss, Tail};
 use crate::search::Tried;
 use iodyno_drive::{CellPlan, DriveError, Length, Modelled, Unobserved, drive_failing_model};
 use iodyno_emulate::spec::{Kind, Part};
-use iodyno_emulate::usage::Snapshot;
-use iodyno_emulate::{AdapterFault, Fault, PartId, System};
+use iodyno_emulate::usage::{Resource, Snapshot};
+use iodyno_emulate::{AdapterFault, Fault, Keeps, PartId, System};
 use iodyno_measure::offered_rate::rate_met;
-use iodyno_measure::{Evidence, KindSummary, Quantity, Summary};
+use iodyno_measure::{KindSummary, Quantity, Summary};
 use iodyno_run::explain::{Share, shares};
 use iodyno_run::{Emulated, Files, RunError, emulated};
 use iodyno_targets::TargetName;
 use iodyno_units::OpKind;
 use iodyno_workload::{EmulationOptions, Spec};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -48,18 +48,13 @@ const CONFIRM_NS_MIN: (u64, u64) = (500 * MS, 30_000 * MS);
 const SEARCH_EVENTS_MAX: u64 = 4_000_000;
 /// Maximum virtual time of a cell's window, ns.
 const TIME_NS_MAX: f64 = 10_000e9;
-/// Maximum utilisation of a resource at a sustainable rate. Above it, a buffer may hide an overload for a
-/// while. Does not apply to disk heads ([`HEADS`]).
-const BUSY_MAX: f64 = 0.98;
-/// Maximum net growth of a buffer or cache, as a fraction of the data written to it. With faster growth it would fill
-/// up.
+/// Maximum net growth of a write buffer or write cache, as a fraction of the data written to it. With faster growth it
+/// would fill up.
 const FILL_SHARE_MAX: f64 = 0.01;
 /// Name of a resource whose utilisation does not show an overload. Disk heads need less time for each command if more
 /// commands are queued, and destage the disk's cache whenever they would be idle. A queue that grows or a cache that
 /// fills up shows the overload instead.
 pub(crate) const HEADS: &str = "heads";
-/// Minimum completed rate, as a fraction of the offered rate. Random arrivals vary by about 1 %.
-const COMPLETED_SHARE: f64 = 0.97;
 
 /// Purpose of a simulation, which determines its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,11 +165,11 @@ pub struct Measured {
     /// For each kind of operation: the 99th and the 99.9th percentile of response time, ns; each is `None` if nothing
     /// completed.
     pub of_kinds: Vec<(OpKind, Option<f64>, Option<f64>)>,
-    /// Name of a buffer or cache that fills up, because writes arrive faster than they leave; `None` if all are
-    /// steady.
+    /// Name of a write buffer or write cache that fills up, because writes arrive faster than they leave; `None` if all
+    /// are steady. Read caches that fill up don't count: they only make later reads faster.
     pub fills: Option<String>,
     /// True if the queue at a volume grew throughout the window, so that the rate is not sustainable.
-    queue_grows: bool,
+    pub(crate) queue_grows: bool,
     /// Bytes per second that the host wrote.
     pub(crate) host_write_bytes_per_s: f64,
     /// Bytes per second written to one flash device; `None` without flash.
@@ -185,12 +180,16 @@ pub struct Measured {
     pub shares: Vec<Share>,
     /// Highest utilisation among the resources of devices and arrays. More arrays add capacity to these resources.
     pub array_busy: f64,
+    /// Names of the resources of devices and arrays.
+    array_resources: BTreeSet<&'static str>,
 }
 
 impl Measured {
     fn of(modelled: &Modelled) -> Self {
         let system = modelled.machine.system();
         let summary = Summary::of(&modelled.merged());
+        let rates: Vec<f64> =
+            modelled.cells.iter().map(|cell| Summary::of(cell).ops_per_s).collect();
         let write = summary.kinds.iter().find(|kind| kind.kind == OpKind::Write);
         let of_kind = |kind: &KindSummary| {
             let get = |tail: Tail| kind.response_time.get(Quantity::Quantile(tail.quantile()));
@@ -208,13 +207,14 @@ impl Measured {
             p99_ns: summary.get(Quantity::Quantile(0.99)),
             p999_ns: summary.get(Quantity::Quantile(0.999)),
             of_kinds: summary.kinds.iter().map(of_kind).collect(),
-            fills: fills(&modelled.cells[0].evidence),
+            fills: fills(modelled),
             queue_grows: modelled.cells.iter().filter_map(rate_met).any(|met| !met.is_met()),
             host_write_bytes_per_s: write.map_or(0.0, |write| write.bytes_per_s),
             device_write_bytes_per_s: write_bytes.map(|bytes| bytes / device_seconds.max(1e-9)),
             write_amplification: counts.map(|counts| counts.write_amplification()),
             array_busy: array_busy(system, &modelled.usage),
-            shares: shares(system, &modelled.usage, summary.ops_per_s),
+            array_resources: array_resources(system, &modelled.usage).map(|of| of.name).collect(),
+            shares: shares(system, &modelled.usage, &rates),
         }
     }
 
@@ -235,61 +235,59 @@ impl Measured {
 
     /// Whether the system sustained the rate and met all latency limits of the demand.
     pub fn holds(&self, rate_iops: f64, demand: &Demand) -> bool {
-        let (heads, others): (Vec<&Share>, Vec<&Share>) = self
-            .shares
-            .iter()
-            .filter(|share| !share.held)
-            .partition(|share| share.name.starts_with(HEADS));
-        let is_sustained = self.fills.is_none()
-            && others.iter().all(|share| share.busy <= BUSY_MAX)
-            && (heads.is_empty() || !self.queue_grows);
-        let is_in_time =
-            |limit: Limit| self.tail_ns(&limit).is_some_and(|ns| ns <= limit.ns as f64);
-        is_sustained
-            && demand.all_limits().all(is_in_time)
-            && self.iops >= COMPLETED_SHARE * rate_iops
+        self.shortfall(rate_iops, demand).is_none()
+    }
+
+    /// Whether the resource belongs to devices or arrays, so that more arrays add capacity.
+    pub(crate) fn is_of_arrays(&self, share: &Share) -> bool {
+        self.array_resources.contains(share.name.as_str())
     }
 
     pub(crate) fn tried(&self, rate_iops: f64, demand: &Demand) -> Tried {
         let holds = self.holds(rate_iops, demand);
         Tried { holds, iops: self.iops, busy: self.array_busy }
     }
-
-    /// The bottleneck: the busiest resource, except those that do no work themselves ([`Share::held`]). `None` if there
-    /// is none.
-    pub fn binds(&self) -> Option<&Share> {
-        self.shares.iter().find(|share| !share.held)
-    }
 }
 
-/// Name of a buffer or cache that filled up in the warm-up or the window, so that the rate is not sustainable; `None`
-/// if none did.
-fn fills(evidence: &Evidence) -> Option<String> {
+/// Name of a write buffer or write cache that filled up in the warm-up or the window, so that the rate is not
+/// sustainable; `None` if none did.
+fn fills(modelled: &Modelled) -> Option<String> {
+    let evidence = &modelled.cells[0].evidence;
+    let stores = modelled.machine.stores();
+    let is_dirty =
+        |name: &str| stores.iter().any(|store| store.keeps == Keeps::Dirty && store.name == name);
     let unsteady = evidence.warm_up.as_ref().and_then(|warm_up| {
         let rises = warm_up.net_share.is_some_and(|share| share > FILL_SHARE_MAX);
-        warm_up.unsteady.clone().filter(|_| rises)
+        warm_up.unsteady.as_ref().filter(|_| rises)
     });
-    let rising = evidence.stores.iter().find(|level| {
+    let rising = evidence.stores.iter().filter(|level| {
         let gain = level.end_bytes as f64 - level.start_bytes as f64;
         level.one_way && gain > FILL_SHARE_MAX * level.taken_bytes as f64
     });
-    unsteady.or_else(|| rising.map(|level| level.store.clone()))
+    let mut all = unsteady.into_iter().chain(rising.map(|level| &level.store));
+    all.find(|name| is_dirty(name)).cloned()
+}
+
+/// Resources of devices and arrays.
+fn array_resources<'a>(
+    system: &'a System,
+    usage: &'a Snapshot,
+) -> impl Iterator<Item = &'a Resource> {
+    let all = usage.volumes.iter().flat_map(|volume| &volume.resources);
+    all.filter(|resource| {
+        let part = resource.part.map(|part| &system.parts[part.index()]);
+        matches!(part, Some(Part::Device(_) | Part::Array(_)))
+    })
 }
 
 /// Computes [`Measured::array_busy`]: averages utilisation over all resources of the same name, and returns
 /// the highest mean.
 fn array_busy(system: &System, usage: &Snapshot) -> f64 {
     let mut busy: BTreeMap<&str, (f64, u32)> = BTreeMap::new();
-    for resource in usage.volumes.iter().flat_map(|volume| &volume.resources) {
-        let part = resource.part.map(|part| &system.parts[part.index()]);
-        if matches!(part, Some(Part::Device(_) | Part::Array(_)))
-            && !resource.held
-            && resource.name != HEADS
-        {
-            let (sum, count) = busy.entry(resource.name).or_default();
-            *sum += resource.share(usage.at_ns);
-            *count += 1;
-        }
+    for resource in array_resources(system, usage).filter(|of| !of.held && of.name != HEADS) {
+        let (sum, count) = busy.entry(resource.name).or_default();
+        *sum += resource.share(usage.at_ns);
+        *count += 1;
     }
     busy.into_values().map(|(sum, count)| sum / f64::from(count)).fold(0.0, f64::max)
 }

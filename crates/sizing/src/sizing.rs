@@ -8,7 +8,7 @@ use crate::lab::{Lab, device_iops, together};
 use crate::price::Prices;
 use crate::row::{Highest, Life, Missed, Row, Trial};
 use crate::search::{Bounds, Count, Found, fewest};
-use crate::simulate::{Condition, Effort, HEADS, How, Measured};
+use crate::simulate::{Condition, Effort, How, Measured};
 use crate::textbook::Textbook;
 use iodyno_emulate::spec::Kind;
 use iodyno_raid::Level;
@@ -373,9 +373,7 @@ fn look(
         .iter()
         .find(|t| t.offered_iops.total_cmp(&highest).is_eq())
         .map_or(&row.asked, |t| &t.measured);
-    let (binds, busy) =
-        at.binds().map_or(("nothing".to_owned(), 0.0), |s| (s.name.clone(), s.busy));
-    let is_of_arrays = busy <= at.array_busy || binds.starts_with(HEADS);
+    let all = Highest::of(at, highest * f64::from(row.count.units));
     let next = if row.count.arrays < of.arrays_max {
         Count { arrays: row.count.arrays + 1, ..row.count }
     } else {
@@ -399,7 +397,5 @@ fn look(
             trials.push(Trial { arrays: row.count.arrays, offered_iops, measured });
         }
     }
-    let iops = highest * f64::from(row.count.units);
-    let highest = Highest { iops, binds, busy, is_of_arrays };
-    Ok((highest, Some((next, next_iops * f64::from(next.units))), trials))
+    Ok((all, Some((next, next_iops * f64::from(next.units))), trials))
 }

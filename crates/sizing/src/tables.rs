@@ -5,7 +5,6 @@ use crate::row::Row;
 use crate::sizing::Sizing;
 use crate::words::{arrays, headroom, rate, systems as places, tb, watts};
 use iodyno_page::{Cell, Column, Quantity, Table, Tone};
-use iodyno_run::explain::percent;
 use iodyno_units::human;
 
 /// Table of the systems that meet the demand.
@@ -76,9 +75,7 @@ fn system(sizing: &Sizing, row: &Row, number: usize, currency: Option<&str>) -> 
         known(highest.map(|it| it.iops / asked - 1.0), &|spare| {
             headroom((1.0 + spare) * asked, asked)
         }),
-        highest.map_or_else(Cell::none, |it| {
-            Cell::words(format!("{}, {}", it.binds, percent(it.busy)))
-        }),
+        highest.map_or_else(Cell::none, |it| Cell::words(it.binds_in_words())),
         row.next.map_or_else(Cell::none, |(count, iops)| {
             let devices = count.units * count.arrays * of.members;
             Cell::number(format!("{devices}: {}", rate(iops)), iops)

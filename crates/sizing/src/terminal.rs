@@ -1,22 +1,20 @@
 //! Formats the result of a sizing as text for a terminal. Does no I/O.
 
 use crate::candidate::Candidate;
-use crate::detail::{CacheAdvice, Detail, WhatIf};
+use crate::detail::{CacheAdvice, Detail};
 use crate::log_demand::LogDemand;
-use crate::row::{Missed, Row};
-use crate::search::UNITS_MAX;
-use crate::simulate::Condition;
+use crate::outcome::{confirmed_in_words, mend_in_words, nearest_in_words, what_if_in_words};
+use crate::row::Row;
 use crate::sizing::Sizing;
 use crate::tables;
 use crate::words::{
-    arrays, assumed_in_words, confirmed_in_words, life_in_words, limit_in_words, limits_in_words,
-    rate, run_in_words, systems, tb, watts,
+    arrays, assumed_in_words, life_in_words, limit_in_words, limits_in_words, rate, run_in_words,
+    systems, tb, watts,
 };
 use iodyno_emulate::spec;
 use iodyno_page::terminal::table::{self, PartRows};
 use iodyno_page::terminal::text::{Role, pad, paint};
 use iodyno_page::terminal::{Lines, Style};
-use iodyno_run::explain::percent;
 use iodyno_units::human;
 use iodyno_units::text::for_shell;
 
@@ -191,7 +189,11 @@ pub(crate) fn state(sizing: &Sizing, row: &Row) -> Vec<(&'static str, String)> {
 /// Describes results under failures and with other settings.
 pub(crate) fn what_ifs(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<String> {
     let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
-    detail.what_ifs.iter().map(|what_if| what_if_in_words(what_if, share_iops)).collect()
+    detail
+        .what_ifs
+        .iter()
+        .map(|what_if| what_if_in_words(what_if, share_iops, &sizing.demand))
+        .collect()
 }
 
 /// Advice on the recommended system, and the advice's limitations: label and text of each.
@@ -208,32 +210,6 @@ pub(crate) fn advice(sizing: &Sizing, row: &Row, detail: &Detail) -> Vec<(&'stat
     }
     all.push(("assumed", assumed_in_words(sizing, row)));
     all
-}
-
-/// Describes a failure or setting and its effect.
-fn what_if_in_words(what_if: &WhatIf, share_iops: f64) -> String {
-    let measured = &what_if.measured;
-    let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
-    let outcome = match what_if.holds {
-        true => "holds".to_owned(),
-        false if measured.iops < 0.97 * share_iops => {
-            format!("sustains only {} % of the rate", (measured.iops / share_iops * 100.0).round())
-        }
-        false => "does not meet the limit".to_owned(),
-    };
-    format!("{}: {outcome}, p99 {p99}", condition_in_words(what_if.condition))
-}
-
-pub(crate) fn condition_in_words(condition: Condition) -> String {
-    match condition {
-        Condition::Whole => "all is well".to_owned(),
-        Condition::DeviceLost => "a device is lost".to_owned(),
-        Condition::Rebuild => "it is rebuilt".to_owned(),
-        Condition::AdapterLost => "an adapter is lost".to_owned(),
-        Condition::LinkLost => "a link between adapters is down".to_owned(),
-        Condition::Filled(share) => format!("{:.0} % full, and the rest unused", share * 100.0),
-        Condition::CacheOff => "the cache is off".to_owned(),
-    }
 }
 
 /// Caveat of the advice on the cache: all published results are of adapters with the cache on (tested in
@@ -266,6 +242,8 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
     let binds = highest.map_or("", |highest| highest.binds.as_str());
     let of_devices = highest.is_some_and(|highest| highest.is_of_arrays);
     let all_arrays = u64::from(row.count.units * row.count.arrays);
+    // Number of other data strips in a stripe.
+    let rest = (of.members as usize).saturating_sub(of.level.parities() + 1);
     let why = if (all_arrays - 1) * of.array_bytes < sizing.demand.capacity_bytes {
         "the formula ignores capacity, which requires more here".to_owned()
     } else if textbook.devices == ours {
@@ -273,6 +251,11 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
             .to_owned()
     } else if textbook.devices > ours && of.has_cache() {
         "too many: a cache merges writes, and its hits need no device operation".to_owned()
+    } else if textbook.devices > ours && rest < of.level.small_write(of.members as usize).reads {
+        format!(
+            "too many: the formula charges reads of old data and parity, but a write reads the rest of its stripe if that is less (here {})",
+            human::counted(rest as u64, "read")
+        )
     } else if textbook.devices > ours {
         "too many: the formula charges the reads that precede a write at the mean cost of the mix"
             .to_owned()
@@ -280,6 +263,8 @@ fn textbook_in_words(sizing: &Sizing, row: &Row) -> String {
         "too few: the formula ignores the life of the flash, which requires more here".to_owned()
     } else if of_devices {
         "too few: the formula loads devices to 100 %, where queues grow without limit".to_owned()
+    } else if !highest.is_some_and(|highest| highest.is_saturated) {
+        "too few: the formula ignores latency, whose limit requires more here".to_owned()
     } else {
         let bind = if binds.ends_with('s') { "bind" } else { "binds" };
         format!("too few: the formula counts only devices, but the {binds} {bind} first")
@@ -340,41 +325,6 @@ fn rest(text: &mut Lines, sizing: &Sizing) {
     text.labelled("simulated", LABEL, &format!("{} cells", sizing.cells));
 }
 
-/// Explains why the candidate that comes closest does not meet the demand.
-pub(crate) fn nearest_in_words(sizing: &Sizing) -> String {
-    let Some(missed) = sizing.missed.first() else { return "nothing was tried".to_owned() };
-    let of = &sizing.candidates[missed.candidate];
-    let Some(trial) = &missed.nearest else {
-        let all_bytes = all_bytes(of);
-        return if all_bytes < sizing.demand.capacity_bytes {
-            format!("{UNITS_MAX} such systems full of devices have only {}", tb(all_bytes))
-        } else {
-            format!(
-                "the adapters of {UNITS_MAX} such systems can't transfer {}",
-                rate(sizing.demand.rate_iops)
-            )
-        };
-    };
-    let p99 = trial.measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
-    let binds = trial.measured.binds();
-    let binds =
-        binds.map_or(String::new(), |s| format!("; busiest: {}, {}", s.name, percent(s.busy)));
-    let devices = human::counted((trial.arrays * of.members).into(), "device");
-    let offered = rate(trial.offered_iops);
-    if trial.measured.iops < 0.97 * trial.offered_iops {
-        let completed = rate(trial.measured.iops);
-        return format!(
-            "one system with {devices} completes {completed} of {offered}, p99 {p99}{binds}"
-        );
-    }
-    format!("one system with {devices} completes {offered}, but with p99 {p99}{binds}")
-}
-
-/// Usable capacity of the maximum number of systems, full of devices.
-fn all_bytes(of: &Candidate) -> u64 {
-    u64::from(UNITS_MAX * of.arrays_max) * of.array_bytes
-}
-
 fn nothing(text: &mut Lines, sizing: &Sizing) {
     let style = text.style();
     let tried = sizing.candidates.len();
@@ -385,14 +335,5 @@ fn nothing(text: &mut Lines, sizing: &Sizing) {
         text.labelled("nearest", LABEL, &format!("{} in {}", of.array(), of.host));
         text.labelled("", LABEL, &nearest_in_words(sizing));
     }
-    let is_capacity = |missed: &Missed| {
-        let of = &sizing.candidates[missed.candidate];
-        missed.nearest.is_none() && all_bytes(of) < sizing.demand.capacity_bytes
-    };
-    let help = if !sizing.missed.is_empty() && sizing.missed.iter().all(is_capacity) {
-        "lower --capacity, or omit --device, --adapter and --raid"
-    } else {
-        "allow a longer --p99 or a lower --rate, or omit --device, --adapter and --raid"
-    };
-    text.labelled("mend", LABEL, help);
+    text.labelled("mend", LABEL, mend_in_words(sizing));
 }

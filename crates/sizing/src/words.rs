@@ -9,7 +9,6 @@ use crate::search::Count;
 use crate::simulate::Measured;
 use crate::sizing::Sizing;
 use iodyno_emulate::spec;
-use iodyno_run::explain::percent;
 use iodyno_units::text::for_shell;
 use iodyno_units::{OpKind, human};
 use iodyno_workload::MAX_DEPTH;
@@ -28,49 +27,6 @@ pub(crate) fn limits_in_words(demand: &Demand, measured: &Measured) -> String {
         format!("{}{of} {ns} of {}", limit.tail.word(), human::time_ns(limit.ns as f64))
     };
     demand.limits.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// Describes the cell that confirms the result, and the cell with one array fewer.
-pub(crate) fn confirmed_in_words(sizing: &Sizing, row: &Row) -> String {
-    let held = "a run ten times as long as those of the search sustains the rate";
-    let raised =
-        row.life.is_some_and(|life| row.count.units * row.count.arrays > life.arrays_by_rate);
-    if raised {
-        return format!(
-            "{held}; fewer devices would also sustain it, but would wear out too early"
-        );
-    }
-    let Some(fewer) = &row.fewer else {
-        let least = row.count.arrays == 1;
-        let why = if least {
-            "there is no smaller configuration"
-        } else {
-            "the capacity requires this number"
-        };
-        return format!("{held}; {why}");
-    };
-    let share_iops = sizing.demand.rate_iops / f64::from(row.count.units);
-    let outcome = outcome_in_words(fewer, share_iops, &sizing.demand);
-    format!("{held}; with one array less it {outcome}")
-}
-
-/// Explains why a system did not meet the demand in a trial.
-fn outcome_in_words(measured: &Measured, share_iops: f64, demand: &Demand) -> String {
-    let p99 = measured.p99_ns.map_or("unknown".to_owned(), human::time_ns);
-    if let Some(store) = &measured.fills {
-        return format!("does not sustain the rate: the {store} fills, p99 {p99} so far");
-    }
-    if measured.iops < 0.97 * share_iops {
-        let share = (measured.iops / share_iops * 100.0).round();
-        return format!("sustains only {share} % of the rate, p99 {p99}");
-    }
-    if measured.p99_ns.is_some_and(|ns| ns <= demand.p99_ns as f64) && demand.limits.is_empty() {
-        let binds = measured
-            .binds()
-            .map_or(String::new(), |s| format!(": {} busy for {}", s.name, percent(s.busy)));
-        return format!("does not sustain the rate{binds}, p99 {p99}");
-    }
-    format!("does not meet the limit, p99 {p99}")
 }
 
 /// Describes the lifetime of flash devices.
@@ -138,18 +94,17 @@ pub(crate) fn work_in_words(demand: &Demand) -> String {
 /// Lists the bottleneck's parameters that are assumptions without a source.
 pub(crate) fn assumed_in_words(sizing: &Sizing, row: &Row) -> String {
     let of = &sizing.candidates[row.candidate];
-    let binds = row.highest.as_ref().map_or("", |highest| highest.binds.as_str());
-    let assumed = decisive::assumed(of, binds);
+    let Some(highest) = &row.highest else { return "unknown".to_owned() };
+    let assumed = decisive::assumed(of, &highest.binds);
+    let which = if highest.is_saturated { "limiting" } else { "busiest" };
+    let resource = format!("{which} resource ({})", highest.binds);
     if assumed.is_empty() {
-        return format!("no parameter of the limiting resource ({binds}) is assumed");
+        return format!("no parameter of the {resource} is assumed");
     }
-    format!(
-        "parameters of the limiting resource ({binds}): {}; other values change the answer",
-        assumed.join(", ")
-    )
+    format!("parameters of the {resource}: {}; other values change the answer", assumed.join(", "))
 }
 
-fn of_words(limit: &Limit) -> &'static str {
+pub(crate) fn of_words(limit: &Limit) -> &'static str {
     match limit.of {
         Some(OpKind::Read) => " of reads",
         Some(_) => " of writes",

@@ -7,7 +7,7 @@ use iodyno_raid::Level;
 use iodyno_ranks::Ranks;
 use iodyno_run::find_work::{self, Found};
 use iodyno_sizing::search::Count;
-use iodyno_sizing::simulate::{Arrays, Condition, Effort, How, under};
+use iodyno_sizing::simulate::{Arrays, Condition, Effort, How, Measured, under};
 use iodyno_sizing::{
     Choice, Demand, Limit, LogDemand, Loss, Prices, Sizing, Tail, candidates, json, page, saturate,
     size, terminal,
@@ -117,6 +117,51 @@ fn prices_decide() {
     assert_eq!(sizing.not_worth, 1);
     let wrong = text.replace("100\n", "-1\n").replace("10\n", "\"free\"\n");
     assert_eq!(Prices::from_toml(&wrong).unwrap_err().len(), 2);
+}
+
+/// Simulates arrays of a choice's only candidate at one rate, as in a search.
+fn tried(demand: &Demand, choice: &Choice, arrays: u32, rate_iops: f64) -> Measured {
+    let of = &candidates(choice).unwrap()[0];
+    let arrays = Arrays { of, arrays, all_arrays: arrays };
+    let how = How { effort: Effort::Search, condition: Condition::Whole };
+    under(demand, arrays, rate_iops, how, &Arc::new(AtomicBool::new(false))).unwrap()
+}
+
+/// A read cache that still fills is no overload: it only makes later reads faster.
+#[test]
+fn a_filling_read_cache_is_no_overload() {
+    let choice = choice(&["57ce-gen3"], &["ssd-gen3-emlc"], &[Level::Raid5]);
+    let spec = "schema = 1\nactive = \"0..50GiB\"\nmix = { read = 60, write = 40 }\n";
+    let spec = Spec::from_toml(spec).unwrap();
+    let demand = Demand::new("hot".to_owned(), spec, 5_000.0, 1_000_000);
+    let measured = tried(&demand, &choice, 1, 5_000.0);
+    assert!(measured.holds(5_000.0, &demand) && measured.fills.is_none(), "{measured:?}");
+    assert!(measured.array_busy < 0.5 && measured.p99_ns.unwrap() < 500_000.0, "{measured:?}");
+}
+
+/// What binds is a saturated resource of the storage, as in `explain`: read contexts, although they are only occupied
+/// while dies work. Below saturation nothing binds, least of all the cores that issue the operations.
+#[test]
+fn the_storage_binds() {
+    let choice = choice(&[], &["exflash-400g"], &[Level::Raid5]);
+    let demand = demand("oltp1", 2_000.0, 100_000_000);
+    let full = tried(&demand, &choice, 1, 118_000.0);
+    let binds = full.binds().unwrap();
+    assert_eq!(
+        (binds.share.name.as_str(), binds.is_saturated),
+        ("read contexts", true),
+        "{full:?}"
+    );
+    let idle = tried(&demand, &choice, 1, 2_000.0);
+    let binds = idle.binds().unwrap();
+    assert!(!binds.is_saturated && binds.share.name != "generator cores", "{idle:?}");
+    // Workers are added before the cores of a host that needs 4 us per operation delay them.
+    let cores = |of: &Measured| {
+        of.shares.iter().find(|share| share.name == "generator cores").unwrap().busy
+    };
+    let reads = self::demand("random-read", 2_000.0, 100_000_000);
+    let wide = Choice { width: Some(8), ..choice };
+    assert!(cores(&tried(&reads, &wide, 1, 240_000.0)) < 0.5);
 }
 
 /// Neither a latency below the device's nor a capacity beyond all devices can be met by more devices.

@@ -46,10 +46,11 @@ impl Folder {
     /// Opens a folder in which this user may create files.
     ///
     /// # Errors
-    /// [`TargetError::NotFound`], [`TargetError::Permission`], [`TargetError::Io`].
+    /// [`TargetError::BadOutput`] for a path that is not such a folder, [`TargetError::NotFound`],
+    /// [`TargetError::Io`].
     pub fn open(path: &Path) -> Result<Self, TargetError> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let failed = |errno| TargetError::from_errno("make files in it", path, errno);
+        let failed = |errno| bad_path("make files in it", path, errno);
         let fd = open_folder(&resolve(path)?).map_err(failed)?;
         accessat(&fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(failed)?;
         Ok(Self { fd, path: path.to_owned() })
@@ -61,7 +62,7 @@ impl Folder {
     /// As [`Self::open`].
     pub fn make(path: &Path) -> Result<Self, TargetError> {
         std::fs::create_dir_all(resolve(path)?)
-            .map_err(|error| TargetError::from_errno("make this folder", path, errno_of(&error)))?;
+            .map_err(|error| bad_path("make this folder", path, errno_of(&error)))?;
         Self::open(path)
     }
 
@@ -98,10 +99,10 @@ impl Output {
     ///
     /// # Errors
     /// [`TargetError::BadOutput`] for a folder, a device, a socket, a pipe without a reader, and an existing file
-    /// that is not text; [`TargetError::NotFound`] if the folder does not exist, [`TargetError::Permission`],
-    /// [`TargetError::Io`].
+    /// that is not text, and a path that this user can't write; [`TargetError::NotFound`] if the folder does not
+    /// exist, [`TargetError::Io`].
     pub fn at(path: &Path) -> Result<Self, TargetError> {
-        let failed = |errno| TargetError::from_errno("write to it", path, errno);
+        let failed = |errno| bad_path("write to it", path, errno);
         match rustix::fs::stat(path) {
             Err(Errno::NOENT) => {
                 if path.symlink_metadata().is_ok() {
@@ -137,7 +138,7 @@ impl Output {
         match openat(&folder.fd, &name, flags, Mode::empty()) {
             Err(Errno::NOENT) => {}
             Err(Errno::LOOP) => return Err(bad(&shown, "it is a symbolic link")),
-            Err(errno) => return Err(TargetError::from_errno("replace it", &shown, errno)),
+            Err(errno) => return Err(bad_path("replace it", &shown, errno)),
             Ok(fd) => {
                 let failed = |errno| TargetError::from_errno("inspect it", &shown, errno);
                 check_owner(&folder.fd, &fstat(&fd).map_err(failed)?, &shown)?;
@@ -161,7 +162,7 @@ impl Output {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = match rustix::fs::open(path, flags, Mode::empty()) {
             Err(Errno::NXIO) => return Err(bad(path, "it is a pipe without a reader")),
-            result => result.map_err(|e| TargetError::from_errno("write to it", path, e))?,
+            result => result.map_err(|e| bad_path("write to it", path, e))?,
         };
         let failed = |errno| TargetError::from_errno("inspect it", path, errno);
         // Use the descriptor: the name may lead elsewhere by now.
@@ -249,6 +250,27 @@ fn bad(path: &Path, problem: &str) -> TargetError {
     }
 }
 
+/// Error of a check of an output's path: [`TargetError::BadOutput`] if the path can't be used, otherwise the system's
+/// failure.
+fn bad_path(op: &str, path: &Path, errno: Errno) -> TargetError {
+    match errno {
+        Errno::EXIST
+        | Errno::NOTDIR
+        | Errno::ISDIR
+        | Errno::LOOP
+        | Errno::NAMETOOLONG
+        | Errno::INVAL
+        | Errno::ROFS
+        | Errno::ACCESS
+        | Errno::PERM => TargetError::BadOutput {
+            path: path.display().to_string(),
+            problem: format!("could not {op}: {}", io::Error::from(errno)),
+            help: "choose another path, or run as a user who may write there.".to_owned(),
+        },
+        _ => TargetError::from_errno(op, path, errno),
+    }
+}
+
 /// Fails if the file to be replaced is not a regular text file.
 fn check_text(fd: OwnedFd, shown: &Path) -> Result<(), TargetError> {
     let failed = |error: io::Error| TargetError::from_errno("look at it", shown, errno_of(&error));
@@ -293,7 +315,7 @@ impl NewFile {
                 problem: "it already exists".to_owned(),
                 help: "remove it, or choose another name.".to_owned(),
             }),
-            result => result.map_err(|errno| TargetError::from_errno("make it", path, errno)),
+            result => result.map_err(|errno| bad_path("make it", path, errno)),
         }
     }
 

@@ -59,6 +59,16 @@ fn non_text_files_are_kept() {
     for device in ["/dev/zero", "/dev/full"] {
         assert!(problem(Path::new(device)).contains("device"));
     }
+    // A file cannot be a folder, nor a link to itself a file.
+    symlink("loop", at("loop")).unwrap();
+    let long = at(&"n".repeat(300));
+    for path in [at("late/x.html"), at("loop"), at("loop/x.html"), long] {
+        problem(&path);
+    }
+    for path in [at("late"), at("late/x"), at("loop")] {
+        let error = Folder::make(&path).expect_err("it must not be made");
+        assert_eq!(error.exit_code(), 2, "{error}");
+    }
     Output::at(Path::new("/dev/null")).unwrap().write(b"gone").unwrap();
     assert_eq!(fs::read(at("image")).unwrap(), b"SQLite format 3\0");
 }

@@ -62,8 +62,8 @@ impl Case {
     fn history(&self, folders: &Folders) -> History {
         let run = |words: &[String], tree: Tree, name: &str| {
             let folder = folders.add(name, tree, true, None);
-            let ended = Self::program(words).record(folders, name, &folder).unwrap();
-            assert!(matches!(ended, Ended::Exited(status) if status.success()), "{words:?}");
+            let ran = Self::program(words).record(folders, name, &folder).unwrap();
+            assert!(matches!(ran.ended, Ended::Exited(status) if status.success()), "{words:?}");
             (folders.take_events(name), folders.remove(name).unwrap())
         };
         let (_, start) = run(&self.setup, Tree::default(), "setup");

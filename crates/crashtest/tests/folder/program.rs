@@ -35,8 +35,9 @@ for i in range(500):
 assert os.environ['IODYNO_DIR'] == os.getcwd() and os.environ['GIVEN'] == 'value'
 ";
     let ended = program(&["python3", "-c", script], 60);
-    let ended = ended.record(&fixture.folders, "recorded", &folder).unwrap();
-    assert!(matches!(ended, Ended::Exited(status) if status.success()));
+    let ran = ended.record(&fixture.folders, "recorded", &folder).unwrap();
+    assert!(matches!(ran.ended, Ended::Exited(status) if status.success()));
+    assert_eq!(ran.left_running, 0);
     let (_, events) = fixture.replayed();
     let (mut written, mut synced, mut expected) = (0, 0, Vec::new());
     for (number, event) in events.iter().enumerate() {
@@ -61,9 +62,37 @@ fn long_output_needs_no_operation() {
     let fixture = Fixture::new();
     let folder = fixture.recording();
     let ended = program(&["sh", "-c", "head -c 3000000 /dev/zero; exit 3"], 60);
-    let ended = ended.record(&fixture.folders, "recorded", &folder).unwrap();
-    assert!(matches!(ended, Ended::Exited(status) if status.code() == Some(3)));
+    let ran = ended.record(&fixture.folders, "recorded", &folder).unwrap();
+    assert!(matches!(ran.ended, Ended::Exited(status) if status.code() == Some(3)));
     assert_eq!(output(&fixture.folders.take_events("recorded")).len(), 3_000_000);
+}
+
+/// A process in the background is killed and counted, even with a session of its own and elsewhere. One that ends at
+/// once is not counted.
+#[test]
+fn processes_that_a_program_leaves_running_are_killed_and_counted() {
+    let fixture = Fixture::new();
+    let folder = fixture.recording();
+    let script = "
+(sleep 61; echo late > late) &
+echo $!
+cd /; setsid sleep 60 > /dev/null &
+true &
+sleep 0.2
+";
+    let began = Instant::now();
+    let ran = program(&["sh", "-c", script], 60);
+    let ran = ran.record(&fixture.folders, "recorded", &folder).unwrap();
+    assert!(matches!(ran.ended, Ended::Exited(status) if status.success()));
+    // The subshell and the sleep in it, and the other sleep.
+    assert_eq!(ran.left_running, 3);
+    assert!(began.elapsed() < Duration::from_secs(30));
+    let events = fixture.folders.take_events("recorded");
+    let is_write = |event: &Event| matches!(event, Event::Change(Change::Write { .. }));
+    assert!(!events.iter().any(is_write), "{events:?}");
+    let background = String::from_utf8(output(&events)).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", background.trim()));
+    assert!(state.is_err() || state.unwrap().contains(") Z "));
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn the_result_names_both_directories_and_mapped_files() {
         start.apply(&directory);
         start.apply(&file);
         let history = History { start, events };
-        let recorded = Recorded::of_history(&history, Duration::ZERO);
+        let recorded = Recorded::of_history(&history, None, Duration::ZERO);
         let plan = plan(rules, &CLASSES);
         let check = Judged(|reader: &mut Reader<'_>, acknowledged: &str| {
             acknowledged.is_empty() || reader.read("c").is_some()

@@ -19,7 +19,7 @@ use std::ops::Range;
 const NET_SHARE_MAX: f64 = 0.01;
 /// Duration of the warm-up before the first check, ns.
 const FIRST_CHECK_NS: u64 = 10_000_000;
-/// Maximum net gain of a settled buffer or cache, as a fraction of the bytes written to it.
+/// Minimum number of operations between two checks for a decision.
 const COMPLETIONS_MIN: u64 = 512;
 /// Name of the only buffer or cache that a warm-up can fill directly, without I/O.
 const DISK: &str = "disk's write cache";

@@ -243,7 +243,9 @@ impl Pair {
         }
         let Some(cache) = &mut group.cache else { return };
         for place in cache.lose() {
-            self.paths[place.path() as usize].lost.add(place.unit()..place.unit() + 1);
+            let path = &mut self.paths[place.path() as usize];
+            path.lost.add(place.unit()..place.unit() + 1);
+            path.lost_units += 1;
         }
     }
 

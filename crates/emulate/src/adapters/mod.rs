@@ -112,6 +112,8 @@ pub(crate) struct PathUnits {
     pub(crate) is_retried: bool,
     /// Units whose data was lost with a cache. Reads of them fail until they are rewritten.
     pub(crate) lost: Ranges,
+    /// Number of units whose data was lost with a cache, since the start.
+    pub(crate) lost_units: u64,
 }
 
 /// Costs of operations, in ticks.
@@ -270,6 +272,7 @@ impl Pair {
             refuses: false,
             is_retried: false,
             lost: Ranges::default(),
+            lost_units: 0,
         });
     }
 

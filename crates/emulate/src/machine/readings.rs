@@ -22,10 +22,11 @@ impl Machine {
     pub fn array_state(&self, volume: u32) -> Option<ArrayState> {
         let mut state = self.array_of(volume)?.array_state()?;
         state.lost |= self.has_lost(volume);
+        state.counts.lost_units += self.cache_lost_units(volume);
         Some(state)
     }
 
-    /// Same as [`Self::array_state`], for any array in a volume's tree, such as a member of another array.
+    /// State of any array in a volume's tree, such as a member of another array, without the losses of adapters' caches.
     pub fn array_state_of(&self, part: PartId) -> Option<ArrayState> {
         self.parts[part.index()].array_state()
     }
@@ -62,6 +63,13 @@ impl Machine {
     fn has_lost(&self, volume: u32) -> bool {
         let Some(adapters) = &self.core.adapters else { return false };
         self.system.paths_of(volume).any(|path| !adapters.lost(path).is_empty())
+    }
+
+    /// Number of 4 KiB units of a volume that were lost with caches of adapters, since the start. They can't be read until
+    /// rewritten.
+    pub fn cache_lost_units(&self, volume: u32) -> u64 {
+        let Some(adapters) = &self.core.adapters else { return 0 };
+        self.system.paths_of(volume).map(|path| adapters.paths[path as usize].lost_units).sum()
     }
 
     /// Returns whether a power cut could leave rows of a volume's array inconsistent, because they have been

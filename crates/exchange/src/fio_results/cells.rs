@@ -380,6 +380,7 @@ fn circumstances(cell: &mut Cell, group: &Group, tool: OtherTool, options: &Opti
         in_process: options.get("ioengine").is_some_and(|engine| engine == "null"),
         direct,
         why_not_direct: (direct == Some(false)).then(|| "fio's direct=1 was not set".to_owned()),
+        forced_share: if is_synchronous(options) { 1.0 } else { 0.0 },
         failure: failed.as_ref().map(|error| format!("fio reports {error}")),
         other_tool: Some(tool),
         ..Evidence::default()
@@ -410,6 +411,11 @@ fn direct(options: &Options) -> Option<bool> {
     let is_on = |option: &str| options.get(option)?.parse::<u8>().ok().map(|on| on != 0);
     let given = is_on("direct").or_else(|| is_on("buffered").map(|on| !on));
     given.or_else(|| FILE_ENGINES.contains(&engine).then_some(false))
+}
+
+/// Whether each write was durable when it completed.
+fn is_synchronous(options: &Options) -> bool {
+    options.get("sync").is_some_and(|value| matches!(value.as_str(), "1" | "sync" | "dsync"))
 }
 
 /// Program and options of the job, for display.

@@ -4,8 +4,9 @@ use super::Shown;
 use clap::Args;
 use iodyno_drive::EngineKind;
 use iodyno_measure::Threshold;
+use iodyno_report::run_verdict::CODES;
 use iodyno_run::Processors;
-use iodyno_units::parse_duration_ns;
+use iodyno_units::{nearest, parse_duration_ns};
 use std::path::PathBuf;
 
 /// Flags shared by all commands that measure.
@@ -79,9 +80,12 @@ pub struct Measuring {
 
 /// Parses the name of a verdict, in lower or upper case.
 fn verdict_name(text: &str) -> Result<String, String> {
-    let is_name = |c: char| c.is_ascii_alphabetic() || c == '_';
-    if text.is_empty() || !text.chars().all(is_name) {
-        return Err("not the name of a verdict, such as PAGE_CACHE".to_owned());
+    let name = text.to_ascii_uppercase();
+    if CODES.contains(&name.as_str()) {
+        return Ok(name);
     }
-    Ok(text.to_ascii_uppercase())
+    Err(match nearest(&name, CODES) {
+        Some(near) => format!("not the name of a verdict; did you mean {near}?"),
+        None => "not the name of a verdict, such as PAGE_CACHE".to_owned(),
+    })
 }

@@ -9,7 +9,8 @@ use iodyno_page::terminal::{Lines, Style, table};
 use iodyno_page::{Cell, Column, Quantity, Table};
 use iodyno_run::Emulated;
 use iodyno_run::explain::{
-    Described, ExplainedCell, KindAccount, PhaseAccount, Share, limit_in_words, percent,
+    Described, DescribedArray, ExplainedCell, KindAccount, PhaseAccount, Share, VolumesAccount,
+    limit_in_words, percent,
 };
 use iodyno_units::human;
 
@@ -47,11 +48,31 @@ pub(super) fn heading(what: &str, style: Style) -> String {
     page.end()
 }
 
-/// Describes a device: its properties, and its parameters in tables.
-pub(super) fn device(described: &Described, emulated: &Emulated, style: Style) -> String {
+/// Describes an array by its properties.
+pub(super) fn array(described: &DescribedArray, style: Style) -> String {
+    let mut page = Lines::new(style);
+    page.line(&clean(&described.name, usize::MAX, style));
+    for (label, words) in described.lines() {
+        page.labelled(label, 13, &words);
+    }
+    page.blank();
+    page.end()
+}
+
+/// Describes a device: its properties, and its parameters in tables. `is_only`: nothing else is described.
+pub(super) fn device(
+    described: &Described,
+    emulated: &Emulated,
+    is_only: bool,
+    style: Style,
+) -> String {
     let mut page = Lines::new(style);
     let device = &described.device;
-    page.line(&clean(&device.summary, usize::MAX, style));
+    let title = match is_only {
+        true => device.summary.clone(),
+        false => format!("{}: {}", device.device.name, device.summary),
+    };
+    page.line(&clean(&title, usize::MAX, style));
     for (label, words) in described.lines() {
         page.labelled(label, 13, &words);
     }
@@ -140,18 +161,24 @@ fn predicted(cells: &[ExplainedCell]) -> Table {
     for cell in cells {
         let size = human::size(cell.block_bytes.into());
         let load = format!("T{}Q{} {size}", cell.threads, cell.depth);
-        for (i, kind) in cell.kinds.iter().enumerate() {
-            let first = |text: &str| if i == 0 { Cell::words(text) } else { Cell::empty() };
-            let name = if cell.kinds.len() > 1 { kind.summary.kind.name() } else { "" };
-            table.push([
-                first(&cell.name),
-                first(&load),
-                Cell::words(name),
-                Cell::words(rate_of_kind(cell, &kind.summary)),
-                Cell::of(Quantity::LatencyNs, kind.mean_ns()),
-                Cell::of(Quantity::LatencyNs, kind.p99_ns()),
-                first(&cell.limit.words()),
-            ]);
+        let mut is_first = true;
+        for of in &cell.of_volumes {
+            for (i, kind) in of.kinds.iter().enumerate() {
+                let words =
+                    |is: bool, text: &str| if is { Cell::words(text) } else { Cell::empty() };
+                let kind_name = if of.kinds.len() > 1 { kind.summary.kind.name() } else { "" };
+                let volume = of.name.as_deref().unwrap_or("");
+                table.push([
+                    words(is_first, &cell.name),
+                    words(is_first, &load),
+                    Cell::words(format!("{volume} {kind_name}").trim()),
+                    Cell::words(rate_of_kind(cell, &kind.summary)),
+                    Cell::of(Quantity::LatencyNs, kind.mean_ns()),
+                    Cell::of(Quantity::LatencyNs, kind.p99_ns()),
+                    words(i == 0, &of.limit.words()),
+                ]);
+                is_first = false;
+            }
         }
     }
     table
@@ -187,28 +214,19 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
         paint(&name, Role::Bold, style),
         cell.state
     ));
-    for kind in &cell.kinds {
-        phases(&mut page, cell, kind);
-    }
-    for level in &cell.below {
-        page.blank();
-        page.line(&format!(
-            "A {} of {} {} takes {}, {}/s",
-            level.kind.name(),
-            if level.level.starts_with('a') { "an" } else { "a" },
-            level.level,
-            human::time_ns(level.phases_ns()),
-            human::count(level.rate_iops)
-        ));
-        phase_rows(&mut page, &level.phases, level.pages, None, level.phases_ns());
+    for of in &cell.of_volumes {
+        volumes(&mut page, cell, of);
     }
     page.blank();
     resources(&mut page, cell);
     page.blank();
-    let per_io = if cell.iops > 0.0 { cell.bytes_per_s / cell.iops } else { 0.0 };
-    let rate = |iops: f64| rate(cell, iops, iops * per_io);
-    let sentence = cell.limit.sentence(&rate, &human::time_ns);
-    page.labelled("limit", 10, &sentence);
+    for (i, of) in cell.of_volumes.iter().enumerate() {
+        let per_io = if of.iops > 0.0 { of.bytes_per_s / of.iops } else { 0.0 };
+        let rate = |iops: f64| rate(cell, iops, iops * per_io);
+        let name = of.name.as_ref().map_or(String::new(), |name| format!("{name}: "));
+        let sentence = of.limit.sentence(&rate, &human::time_ns);
+        page.labelled(if i == 0 { "limit" } else { "" }, 10, &format!("{name}{sentence}"));
+    }
     if let Some(transient) = &cell.transient {
         page.labelled("transient", 10, &format!("{transient} (flags are those of `iodyno run`)"));
     }
@@ -254,8 +272,35 @@ pub(super) fn cell(cell: &ExplainedCell, style: Style) -> String {
     page.end()
 }
 
+/// Adds the tables of phases of the volumes of one name, and of the components below them.
+fn volumes(page: &mut Lines, cell: &ExplainedCell, of: &VolumesAccount) {
+    if let Some(name) = &of.name {
+        page.blank();
+        let words = match of.volumes {
+            1 => name.clone(),
+            volumes => format!("{volumes} × {name}"),
+        };
+        page.line(&paint(&clean(&words, usize::MAX, page.style()), Role::Bold, page.style()));
+    }
+    for kind in &of.kinds {
+        phases(page, cell, of, kind);
+    }
+    for level in &of.below {
+        page.blank();
+        page.line(&format!(
+            "A {} of {} {} takes {}, {}/s",
+            level.kind.name(),
+            if level.level.starts_with('a') { "an" } else { "a" },
+            level.level,
+            human::time_ns(level.phases_ns()),
+            human::count(level.rate_iops)
+        ));
+        phase_rows(page, &level.phases, level.pages, None, level.phases_ns());
+    }
+}
+
 /// Adds the table of phases in which one kind of operation spends its time.
-fn phases(page: &mut Lines, cell: &ExplainedCell, kind: &KindAccount) {
+fn phases(page: &mut Lines, cell: &ExplainedCell, of: &VolumesAccount, kind: &KindAccount) {
     page.blank();
     let time = |ns: Option<f64>| ns.map_or("unknown".to_owned(), human::time_ns);
     page.line(&format!(
@@ -266,7 +311,7 @@ fn phases(page: &mut Lines, cell: &ExplainedCell, kind: &KindAccount) {
         rate_of_kind(cell, &kind.summary)
     ));
     let mean_ns = kind.mean_ns().unwrap_or(0.0);
-    let beyond = if cell.below.is_empty() {
+    let beyond = if of.below.is_empty() {
         "outside the phases, such as waking the worker"
     } else {
         "outside the phases, such as other stripes"
@@ -319,8 +364,12 @@ fn resources(page: &mut Lines, cell: &ExplainedCell) {
     };
     let names = cell.shares.iter().map(|s| width(&name(s))).max().unwrap_or(0);
     for s in &cell.shares {
+        let uneven = s.uneven_in_words();
+        let uneven = uneven.map_or(String::new(), |(devices, busiest)| {
+            format!("  {devices}: {}", percent(busiest))
+        });
         page.line(&format!(
-            "  {}  {}  {}",
+            "  {}  {}  {}{uneven}",
             pad(&name(s), names, false),
             pad(&percent(s.busy), 6, true),
             bar(s.busy, style)

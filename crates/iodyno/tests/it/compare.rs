@@ -245,4 +245,5 @@ fn a_strict_gate_accepts_named_warnings() {
     place.iodyno(&format!("{run}{} --require iops<1", words(""))).exits(6);
     place.iodyno("run random-read --accept PAGE_CACHE --on null:").fails(2, &["--strict"]);
     place.iodyno("run random-read --strict --accept a,b").fails(2, &["name of a verdict"]);
+    place.iodyno("run random-read --strict --accept page_cash").fails(2, &["mean PAGE_CACHE?"]);
 }

@@ -212,6 +212,19 @@ fn a_checker_that_does_not_exist_is_named() {
 }
 
 #[test]
+fn processes_left_running_are_named() {
+    let place = Place::new();
+    let script = "echo x > a; (sleep 60; echo late > late) & sleep 60 & true";
+    let output = crashtest(&place, "", "true", script);
+    output.succeeds();
+    let said = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("3 processes of the program still ran when it ended"), "{output:?}");
+    let json = crashtest(&place, "--json", "true", "echo x > a").succeeds().json();
+    conforms(&json);
+    assert_eq!(json["recorded"]["left_running"], 0);
+}
+
+#[test]
 fn a_guest_is_made_only_in_a_folder_of_its_own() {
     let place = Place::new();
     std::fs::create_dir(place.path("mine")).unwrap();

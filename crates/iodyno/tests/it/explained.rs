@@ -72,6 +72,100 @@ fn the_parts_below_a_volume_have_their_own_accounts() {
     assert!(device_reads.1 < reads.1 && device_reads.1 + device_writes.1 < writes.1, "{cell}");
 }
 
+/// Volumes that differ have their own phases, which add up to their own mean, and resources with bounds of their own.
+#[test]
+fn different_volumes_have_their_own_accounts() {
+    let place = Place::new();
+    place.write(
+        "two.toml",
+        "schema = 1\nkind = \"system\"\nsummary = \"two\"\nbase = \"workstation\"\n[[volumes]]\ndevice = \"hdd-15k-300g\"\n[[volumes]]\ndevice = \"raid5(nvme-tlc-3840g*3)\"\n",
+    );
+    let cell = cell(&place, "./two.toml random-read --depth 2");
+    let [disk, array] = &list(&cell, "kinds")[..] else { panic!("{cell}") };
+    assert_eq!(
+        (&disk["volume"], &array["volume"]),
+        (&json!("hdd-15k-300g"), &json!("raid5(nvme-tlc-3840g*3)"))
+    );
+    for kind in [disk, array] {
+        let phases = list(kind, "phases").iter().map(|phase| number(&phase["mean_ns"]));
+        // The rest of a read of an array is the wake-up of the worker.
+        let share = phases.sum::<f64>() / number(&kind["mean_ns"]);
+        assert!((0.95..1.03).contains(&share), "{share}: {kind}");
+    }
+    let limits = list(&cell, "limits");
+    assert_eq!(limits[0]["resource"], "heads of hdd-15k-300g");
+    let bound = number(&limits[0]["iops_at_most"]) / number(&disk["iops"]);
+    assert!((1.0..1.1).contains(&bound), "{bound}");
+    let latency_s = number(&limits[1]["latency_ns"]) / 1e9;
+    let outstanding = latency_s * number(&array["iops"]);
+    assert!((outstanding / number(&limits[1]["outstanding"]) - 1.0).abs() < 1e-6, "{limits:?}");
+    assert!(list(&cell, "below").iter().all(|of| of["volume"] == array["volume"]), "{cell}");
+}
+
+/// The busiest member of an array limits it, and the queues of all members hold its commands.
+#[test]
+fn members_of_an_array_limit_it_one_by_one() {
+    let place = Place::new();
+    // In order, one member of a JBOD does all the work.
+    let jbod = cell(&place, "jbod(nvme-tlc-3840g*4)@workstation seq-write");
+    let bound = number(&jbod["limit"]["iops_at_most"]) / number(&jbod["iops"]);
+    assert!(jbod["limit"]["resource"] == "flash dies" && bound < 1.01, "{jbod}");
+    let text = |words: &str| {
+        let output = place.iodyno(&format!("explain {words}")).succeeds().stdout.clone();
+        output.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let words = text("jbod(nvme-tlc-3840g*4)@workstation seq-write");
+    assert!(words.contains("flash dies of 1 of 4 devices, busy 100 % of the time"), "{words}");
+    // 16 commands on each device or, in order, 32 on one of a JBOD.
+    let file = place.iodyno("catalog nvme-tlc-3840g").succeeds().stdout.clone();
+    for (max, said) in
+        [(32, "latency: 3"), (4, "queue of each device, which accepts 4 of 16 outstanding I/Os")]
+    {
+        let queue = format!("queue_max = {{ is = {max}");
+        place.write("device.toml", file.replace("queue_max = { is = 1024", &queue));
+        let words = text("raid0(./device.toml*2)@workstation random-read --depth 32");
+        assert!(words.contains(said), "{words}");
+    }
+    let words = text("jbod(./device.toml*2)@workstation seq-read --block 4KiB --depth 32");
+    assert!(words.contains("queue of the busiest device, which accepts 4 of 3"), "{words}");
+    let cores = text("nvme-tlc-3840g*20@workstation random-read --depth 256");
+    assert!(cores.contains("no core is left for more threads"), "{cores}");
+}
+
+/// A volume that starts without burst credits is limited by its base rate, of which the load is a share.
+#[test]
+fn without_credits_the_base_rate_is_the_limit() {
+    let place = Place::new();
+    let cell = cell(&place, "azure-premium?credits=0 random-write --depth 2");
+    let resources = list(&cell, "resources");
+    assert!(resources.iter().all(|of| !of["name"].as_str().unwrap().contains("credits")), "{cell}");
+    let limit = resources.iter().find(|of| of["name"] == "IOPS limit").unwrap();
+    let load = number(&cell["iops"]) / 2300.0;
+    assert!((number(&limit["busy_share"]) / load - 1.0).abs() < 0.01, "{load}: {limit}");
+    assert!((number(&limit["iops_at_most"]) / 2300.0 - 1.0).abs() < 0.01, "{limit}");
+    // At 1.5 MB/s a read of 64 MiB takes 45 s.
+    let stuck = place.iodyno("explain ebs-sc1?size=125GiB&credits=0 random-read --block 64MiB");
+    assert!(stuck.succeeds().stdout.contains("no operation completed"), "{}", stuck.stdout);
+}
+
+/// Without a workload an array is described too: three of four members hold data, in whole strips.
+#[test]
+fn an_array_is_described_by_its_layout() {
+    let place = Place::new();
+    let words = "explain raid5(nvme-tlc-3840g*4)@workstation";
+    let text = place.iodyno(words).succeeds().stdout.clone();
+    for words in [
+        "RAID 5 of 4 members, strips of 512 KiB, left-symmetric",
+        "11.5 TB",
+        "nvme-tlc-3840g: NVMe SSD",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let document = place.iodyno(&format!("{words} --json")).succeeds().json();
+    let strips = 3_840_755_982_336_u64 >> 19;
+    assert_eq!(document["arrays"][0]["capacity_bytes"], 3 * (strips << 19));
+}
+
 /// Flags have the same effect as a file with these values, also for each member of a group.
 #[test]
 fn flags_replace_the_values_of_a_workload() {

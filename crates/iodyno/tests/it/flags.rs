@@ -36,6 +36,28 @@ fn each_flag_overrides_the_workload() {
         assert!(codes(&found).contains(&"REDUCIBLE_CONTENT"));
     }
 
+    let durable = format!("run random-write --on t?size=1MiB&direct=no {short}");
+    assert!(cell(&place, &durable)["evidence"].get("forced_share").is_none());
+    let found = cell(&place, &format!("{durable} --dsync"));
+    assert_eq!(found["evidence"]["forced_share"], 1.0);
+    assert!(!codes(&found).iter().any(|c| ["PAGE_CACHE", "VOLATILE_CACHE"].contains(c)));
+
+    for (words, effect) in [
+        ("random-read", false),
+        ("random-read --vary depth=1,2", false),
+        ("random-read --read 50%", true),
+        ("random-read --vary read=0%,100%", true),
+        ("four-corners", true),
+    ] {
+        let words = format!("run {words} --on null:1MiB {short} --content zeroes");
+        let ran = place.iodyno(&words.replace("--ops 300", "--time 5ms"));
+        if effect {
+            ran.succeeds();
+        } else {
+            ran.fails(2, &["--content has no effect", "`random-read`"]);
+        }
+    }
+
     let found = run("--time 120ms --ramp 30ms --interval 40ms");
     assert_eq!((number(&found["seconds"]), number(&found["interval_seconds"])), (0.12, 0.04));
     assert_eq!(found["ended"], "time");

@@ -160,6 +160,17 @@ fn a_file_is_a_device() {
     file.read_exact_at(&mut now, MIB).unwrap();
     assert!(now == [0; 16384]);
 
+    // Only allocated space can be allocated while the volume is full.
+    file.write_at(&[7; 4096], 0).unwrap();
+    folder.place.iodyno("fault full --control ctl").succeeds();
+    for mode in [0, libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_ZERO_RANGE] {
+        punch(&file, mode, 0, 4096).unwrap();
+        assert_eq!(errno(punch(&file, mode, 0, capacity)), Some(libc::ENOSPC));
+    }
+    punch(&file, hole, 0, capacity).unwrap();
+    folder.place.iodyno("fault clear --control ctl").succeeds();
+    punch(&file, 0, 0, capacity).unwrap();
+
     // A lost device gives an error on this frontend as on the other.
     folder.place.iodyno("fault lose --control ctl").succeeds();
     assert_eq!(errno(file.write_at(&[1; 4096], 0)), Some(libc::ENODEV));

@@ -168,3 +168,19 @@ fn what_unlike_and_equal_runs_can_say() {
         &place.iodyno("history equal --json").succeeds().json()["cells"][0]["detectable_share"];
     assert!((0.001..=0.1).contains(&number(share)), "{share}");
 }
+
+/// Names of one file have a common history.
+#[test]
+fn names_of_one_file_have_one_history() {
+    let place = Place::new();
+    let path = place.path("d.img");
+    for name in ["d.img?size=1MiB", "d.img", "../work/d.img?size=1MiB", path.to_str().unwrap()] {
+        place.iodyno(&format!("run random-read --time 30ms --ramp 0s -q --on {name}")).succeeds();
+    }
+    place.iodyno("run random-read --time 30ms --ramp 0s -q --on d.img?size=512KiB").succeeds();
+    let document = place.iodyno("history random-read --on d.img --json").succeeds().json();
+    let cells = document["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 1, "{document}");
+    assert_eq!(cells[0]["runs"].as_array().unwrap().len(), 4, "{document}");
+    assert_eq!(document["left_out"]["other_targets"], 1);
+}

@@ -178,6 +178,18 @@ fn the_default_engine_suits_the_target() {
     }
 }
 
+/// The default engine works on a character device, so that the device's own errors are seen.
+#[test]
+fn the_default_engine_works_on_a_character_device() {
+    let place = Place::new();
+    for depth in [1, 32] {
+        let words = format!("run random-write --on /dev/full?size=512MiB --depth {depth} {SHORT}");
+        let output = place.iodyno(&words);
+        let shown = output.stdout.replace('\n', " ");
+        assert!(shown.contains("out of space") && !shown.contains("EINVAL"), "{shown}");
+    }
+}
+
 /// All cells and repeats of a sweep use one engine; otherwise they could not be compared.
 #[test]
 fn a_run_keeps_to_one_engine() {

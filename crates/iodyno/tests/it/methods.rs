@@ -506,6 +506,18 @@ fn the_highest_rate_under_a_latency() {
     let short = place.iodyno(&format!("{search} p99.9<10ms --time 20ms -q"));
     let said = short.succeeds().stdout.replace('\n', " ");
     assert!(said.contains("too few operations to tell") && said.contains("give --time 1 s"));
+
+    // The table and the document agree with the sentence.
+    let gp3 = "run random-read --on model:ebs-gp3?iops=5000 --time 1s -q --find-rate";
+    let unknown = place.document(&format!("{gp3} p99<0.5ms"));
+    assert_valid(RUN_SCHEMA, &unknown);
+    let found = &unknown["findings"]["subjects"][0]["stages"][0]["showed"];
+    let last = found["probes"].as_array().unwrap().iter().rfind(|p| !p["offered_iops"].is_null());
+    let last = last.unwrap();
+    assert!(last["latency_ns"].is_null() && last["holds"].is_null(), "{found}");
+    // The 100 ms of operations that the volume allows in advance last through the window.
+    let said = place.iodyno(&format!("{gp3} p99<2ms")).succeeds().stdout.replace('\n', " ");
+    assert!(said.contains("only for a time") && said.contains("use a longer --time"), "{said}");
     for refused in [
         "run four-corners --find-rate p99<1ms",
         "run random-read --find-rate iops<5",

@@ -64,6 +64,8 @@ fn the_same_content_goes_elsewhere() {
         assert!(marked.contains(heading) && text.contains(heading), "{heading}");
     }
     assert!(marked.contains("Latency and throughput under load"), "{marked}");
+    place.write("file", "text");
+    place.iodyno("report last --svg file").fails(2, &["could not make this folder"]);
     let output = place.iodyno("report last --svg figures");
     assert!(output.succeeds().stderr.contains("figures in figures"), "{}", output.stderr);
     let names = crate::place::names(&place.path("figures"));

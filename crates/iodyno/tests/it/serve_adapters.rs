@@ -4,6 +4,8 @@
 use crate::place::Place;
 use crate::serve::{SIZE, Served, flash};
 use crate::serve_arrays::Expected;
+use iodyno_nbd::{CmdFlags, Kind};
+use iodyno_units::human;
 use serde_json::Value;
 
 const PAIR: &str = "raid5(./device.toml*3)@57ce-gen3 --no-floor --backing array";
@@ -90,6 +92,48 @@ fn a_pair_serves_on_without_one() {
     server.stop();
     let replayed = place.iodyno("replay pair.rec").succeeds().stdout.clone();
     assert!(replayed.contains("the same events"), "{replayed}");
+}
+
+/// Data that is lost with caches is counted in the reply to the fault, in the status and in the metrics.
+#[test]
+fn data_lost_with_caches_is_counted() {
+    let place = place();
+    let batteries = ["cache-battery-fail adapter 0", "cache-battery-fail adapter 1"];
+    let adapters = ["lose adapter 0", "lose adapter 1", "replace adapter 0"];
+    for (before, loss, after) in [
+        (&batteries[..], "power-cut", "clear"),
+        (&batteries[..], "power-off", "power-on"),
+        (&adapters[..], "replace adapter 1", "clear"),
+    ] {
+        let args = "raid5(./device.toml*3)@57ce-gen3 --no-floor --dilate 100";
+        let server = Served::start(&place, args);
+        let mut client = server.client();
+        for unit in 0..100 {
+            client.write(unit * 4096, &[7; 4096], CmdFlags::NONE).unwrap();
+        }
+        client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
+        before.iter().for_each(|words| _ = server.fault(words));
+        let said = server.fault(loss);
+        server.fault(after);
+        let mut client = server.client();
+        let is_lost = |unit: &u64| client.read(unit * 4096, &mut [0; 4096]).is_err();
+        let lost = (0..100).filter(is_lost).count() as u64;
+        assert!(lost > 0, "{said}");
+        let size = human::size(lost * 4096);
+        assert!(said.contains(&format!("volume 0 lost {size} of acknowledged data")), "{said}");
+        assert!(!said.contains("no acknowledged write is lost"), "{said}");
+        let status = server.status();
+        let volume = &status["volumes"][0];
+        assert_eq!(
+            (&volume["lost_units"], &volume["array"]["lost_units"]),
+            (&lost.into(), &lost.into())
+        );
+        let output = place.iodyno("status --metrics --control unix:ctl.sock");
+        let metric =
+            output.stdout.lines().find(|line| line.starts_with("iodyno_lost_bytes_total{"));
+        assert!(metric.unwrap().ends_with(&format!(" {}", lost * 4096)), "{metric:?}");
+        server.stop();
+    }
 }
 
 #[test]

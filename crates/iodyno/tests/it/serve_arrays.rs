@@ -125,6 +125,31 @@ fn an_array_serves_what_lost_members_held() {
     refused.exits(4).says(&["some data of this array was lost"]);
 }
 
+/// A power cut on RAID 5 without a member loses the data of that member in rows with unflushed writes, flushed data
+/// included. The answer states as much as the status counts and reads refuse.
+#[test]
+fn a_power_cut_prints_what_a_degraded_array_loses() {
+    for cut in [&["power-cut"][..], &["power-off", "power-on"]] {
+        let place = place();
+        let server = Served::start(&place, "raid5(./device.toml*4) --no-floor");
+        let mut client = server.client();
+        client.write(0, &vec![1; 3 * MIB as usize], CmdFlags::NONE).unwrap();
+        client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
+        server.fault("lose device 0");
+        client.write(MIB, &vec![2; MIB as usize], CmdFlags::NONE).unwrap();
+        let said: Vec<String> = cut.iter().map(|fault| server.fault(fault)).collect();
+        // One unwritten strip of 512 KiB in each of the two stripes.
+        assert!(said.last().unwrap().contains("volume 0 lost 1 MiB of stored data"), "{said:?}");
+        assert!(!said.concat().contains("no acknowledged write is lost"), "{said:?}");
+        assert_eq!(array(&server)["lost_units"], 256);
+        let mut client = server.client();
+        let mut strip = vec![0; MIB as usize / 2];
+        let fails = |at: u64| client.read(at * MIB / 2, &mut strip).is_err();
+        assert_eq!((0..6).map(fails).filter(|&fails| fails).count(), 2);
+        server.stop();
+    }
+}
+
 #[test]
 fn the_status_names_members_that_are_not_there() {
     let place = place();
@@ -275,4 +300,24 @@ fn a_memory_slot_is_not_opened_under_power() {
     server.fault("power-off");
     assert!(server.fault("replace").contains("an empty device"));
     assert!(server.fault("power-on").contains("the power is on"));
+}
+
+/// Without redundancy a lost device comes back with its data, and an empty one can't replace it.
+#[test]
+fn an_array_without_redundancy_takes_a_lost_device_back() {
+    let place = place();
+    for level in ["raid0", "jbod"] {
+        let server = Served::start(&place, &format!("{level}(./device.toml*2) --no-floor"));
+        let (mut client, mut expected) = (server.client(), Expected::new(2 * SIZE));
+        expected.write(&mut client, 1);
+        let said = server.fault("lose device 0");
+        assert!(said.contains("device 0: missing until `clear`\n"), "{said}");
+        assert!(expected.check(&mut client, true) > 0);
+        let refused = server.try_fault("replace device 0");
+        refused.exits(2).says(&["has no redundancy", "use `clear` to bring a lost device back"]);
+        let said = server.fault("clear");
+        assert!(!said.contains("replace"), "{said}");
+        expected.check(&mut client, false);
+        server.stop();
+    }
 }

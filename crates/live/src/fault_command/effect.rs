@@ -12,6 +12,8 @@ const HOST_IS_CUT: &str = "all connections and open files were closed";
 pub enum Effect {
     /// Reads are affected as on storage without redundancy.
     Usual,
+    /// An array with redundancy excludes the lost device, and does not take it back when the fault is cleared.
+    Excluded,
     /// No read fails, because the data is rebuilt from redundancy. The text describes the rebuild.
     Rebuilt(&'static str),
     /// The fault has no effect; the text is the reason.
@@ -33,6 +35,10 @@ pub fn in_effect(ask: &Ask, was_off: bool, device: &str, effect: &Effect) -> Str
     };
     match effect {
         Effect::Usual => named() + &usual_effect(ask, was_off, device),
+        Effect::Excluded => {
+            let power = if was_off { "; the power is off, too" } else { "" };
+            format!("{}missing until `replace`{power}", named())
+        }
         Effect::None(why) => format!("{}no effect: {why}", named()),
         Effect::Rebuilt(by) => {
             let usual = usual_effect(ask, was_off, device);
@@ -63,8 +69,8 @@ fn usual_effect(ask: &Ask, was_off: bool, device: &str) -> String {
                 Fault::Lose { .. } if was_off => {
                     "missing until `clear`; the power is off, too".to_owned()
                 }
-                // (An array does not take the device back.)
-                Fault::Lose { .. } if device == "device" => "missing until `replace`".to_owned(),
+                // (Other devices of the volume still work.)
+                Fault::Lose { .. } if device == "device" => "missing until `clear`".to_owned(),
                 Fault::Lose { .. } => "missing until `clear`: everything fails".to_owned(),
                 Fault::Replace { .. } => "replaced by an empty device".to_owned(),
                 Fault::Hang { .. } => "nothing completes until `clear`".to_owned(),
@@ -119,6 +125,19 @@ fn in_units(offset_bytes: u64, len_bytes: u64) -> (String, String) {
 mod tests {
     use super::*;
     use crate::fault_command::parse;
+
+    #[test]
+    fn the_remedy_for_a_lost_device_depends_on_its_array() {
+        let ask = parse(&["lose", "device", "1"]).unwrap();
+        for (effect, was_off, says) in [
+            (Effect::Usual, false, "device 1: missing until `clear`"),
+            (Effect::Usual, true, "device 1: missing until `clear`; the power is off, too"),
+            (Effect::Excluded, false, "device 1: missing until `replace`"),
+            (Effect::Excluded, true, "device 1: missing until `replace`; the power is off, too"),
+        ] {
+            assert_eq!(in_effect(&ask, was_off, "device", &effect), says);
+        }
+    }
 
     /// The description of every command's effect names its volume and its values.
     #[test]

@@ -388,11 +388,15 @@ impl Filesystem for Files {
             return reply.error(Code::ENOSPC);
         }
         let whole = offset.is_multiple_of(UNIT_BYTES) && length.is_multiple_of(UNIT_BYTES);
-        let kind = match mode & !FALLOC_FL_KEEP_SIZE {
+        let mode = mode & !FALLOC_FL_KEEP_SIZE;
+        if mode & !FALLOC_FL_ZERO_RANGE == 0 && !self.live.has_space(volume, offset, length) {
+            return reply.error(Code::ENOSPC);
+        }
+        let kind = match mode {
             // A punched hole must read as zeroes; a trim guarantees that for whole units.
             FALLOC_FL_PUNCH_HOLE if whole => OpKind::Trim,
             FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE => OpKind::WriteZeroes,
-            // Devices are always fully allocated.
+            // Reserves nothing: if the volume becomes full, writes to unallocated space fail.
             0 => return reply.ok(),
             _ => return reply.error(Code::EOPNOTSUPP),
         };

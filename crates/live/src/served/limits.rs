@@ -3,7 +3,9 @@
 
 use super::operations::Inner;
 use super::{Live, Sink, store_of};
+use crate::counts::Counts;
 use crate::store::Store;
+use iodyno_emulate::Machine;
 use iodyno_units::{IoError, Op, OpKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -60,12 +62,21 @@ impl<S: Sink> Live<S> {
         let needs_space = op.kind == OpKind::Write && self.is_full(volume);
         let store =
             needs_space.then(|| store_of(&inner.machine, &inner.stores, volume)).flatten()?;
-        (!has_data(store, op.offset_bytes, op.len_bytes)).then_some(IoError::NoSpace)
+        (!has_data(store, op.offset_bytes, op.len_bytes.into())).then_some(IoError::NoSpace)
+    }
+
+    /// Whether a range of a volume can be allocated: the volume is not full, or the whole range is already allocated.
+    pub fn has_space(&self, volume: u32, offset_bytes: u64, len_bytes: u64) -> bool {
+        let has_data = |machine: &mut Machine, stores: &mut [Store], _: &[Counts]| {
+            let store = store_of(machine, stores, volume);
+            store.is_none_or(|store| has_data(store, offset_bytes, len_bytes))
+        };
+        !self.is_full(volume) || self.look(has_data)
     }
 }
 
 /// Whether the whole range is already allocated.
-fn has_data(store: &Store, offset_bytes: u64, len_bytes: u32) -> bool {
-    let first = store.extents(offset_bytes, u64::from(len_bytes), 1);
-    first.is_ok_and(|e| e.iter().all(|e| e.data && e.len_bytes >= u64::from(len_bytes)))
+fn has_data(store: &Store, offset_bytes: u64, len_bytes: u64) -> bool {
+    let first = store.extents(offset_bytes, len_bytes, 1);
+    first.is_ok_and(|e| e.iter().all(|e| e.data && e.len_bytes >= len_bytes))
 }

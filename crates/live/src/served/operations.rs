@@ -145,13 +145,15 @@ impl<S: Sink> Inner<S> {
         });
         self.sequence += 1;
         let token = (self.sequence << NUMBER_BITS) | u64::from(number);
+        let root = self.root(volume);
         if let Some(log) = &mut self.data_log {
             let data = if let Payload::Write(bytes) = &payload { Some(*bytes) } else { None };
-            log.submitted(token, op, data);
+            let store = self.stores.get(root).filter(|_| root < self.devices);
+            let read = |at, into: &mut [u8]| store.is_some_and(|of| of.read(at, into).is_ok());
+            log.submitted(token, op, data, read);
         }
         let mut holds = false;
         let mut failed = None;
-        let root = self.root(volume);
         if root >= self.devices && !self.stores.is_empty() {
             self.begin_on_array(token, op, &payload);
             if matches!(payload, Payload::Read(_)) {

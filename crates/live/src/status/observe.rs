@@ -92,6 +92,7 @@ fn volume<S: Sink>(
         dropped_writes: counts.dropped.writes,
         dropped_bytes: counts.dropped.bytes,
         torn_writes: counts.dropped.torn,
+        lost_units: lost_units(machine, number).iter().sum(),
         array: machine.array_state(number).map(|state| array(machine, &state)),
         branches: below
             .filter_map(|part| machine.array_state_of(part))
@@ -100,6 +101,13 @@ fn volume<S: Sink>(
         erases: flash.map(|of| of.erases),
         busy_ns: Named(busy_ns.collect()),
     }
+}
+
+/// Number of 4 KiB units of stored data that a volume lost since the start: in its arrays, and with adapters' caches.
+pub fn lost_units(machine: &Machine, volume: u32) -> [u64; 2] {
+    let of_array = |part| machine.array_state_of(part).map_or(0, |of| of.counts.lost_units);
+    let of_arrays = machine.system().parts_of(volume).map(of_array).sum();
+    [of_arrays, machine.cache_lost_units(volume)]
 }
 
 /// Status of one kind of operation. Takes its latencies out of `counts`. `unix_ns` converts simulated to Unix time.

@@ -141,15 +141,15 @@ impl HostFaults for Tearing {
                 Some(HostFault { errno: EIO, after_bytes: 3 * SECTOR as usize })
             }
             HostFile::Sums if at >= 4096 && is_torn => {
-                Some(HostFault { errno: EIO, after_bytes: 0 })
+                Some(HostFault { errno: ENOSPC, after_bytes: 0 })
             }
             HostFile::Sums => None,
         }
     }
 }
 
-/// A torn unit without its own checksum is readable by this server and makes flushes fail. Once it has one, it stays
-/// readable.
+/// A torn unit without its own checksum is readable by this server and makes flushes fail with the host's error. Once it
+/// has one, it stays readable.
 #[test]
 fn a_torn_unit_gets_its_sum_before_a_flush_succeeds() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn a_torn_unit_gets_its_sum_before_a_flush_succeeds() {
     let mut into = vec![0; 4096];
     store.read(4096, &mut into).unwrap();
     assert!(into == wanted);
-    assert!(matches!(store.flush_now(), Err(WriteError::Io { .. })));
+    assert!(matches!(store.flush_now(), Err(WriteError::NoSpace { .. })));
     assert!(store.end().is_err());
     host.is_on.store(false, Ordering::Relaxed);
     assert_eq!(store.flush_now(), Ok(()));

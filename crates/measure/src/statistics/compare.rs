@@ -3,8 +3,8 @@
 //! - A difference is claimed if it is both significant and large. It is significant by an exact Mann–Whitney test,
 //!   corrected for the number of cells ([`super::discovery`]). It is large if the Hodges–Lehmann shift of the
 //!   logarithms reaches a threshold, which is 2 % or the noise floor of an A/A comparison.
-//! - Equality is claimed if the whole confidence interval of the shift lies within the threshold. With a confidence
-//!   of 1 − 2α this equals two one-sided tests at the level α (Schuirmann 1987).
+//! - Equality is claimed if the whole confidence interval of the shift lies within the threshold. Its confidence of
+//!   1 − 2α equals two one-sided tests at the level α (Schuirmann 1987). The reported interval has 1 − α.
 //! - Anything else is inconclusive. The smallest shift that the runs would detect is then reported.
 //!
 //! Runs of A and B must be interleaved in time, or the comparison includes changes over time.
@@ -44,6 +44,13 @@ pub struct Criteria {
     pub alpha: f64,
 }
 
+impl Criteria {
+    /// Confidence level of the interval that must lie within the threshold for equality: 1 − 2α.
+    pub fn same_level(&self) -> f64 {
+        1.0 - 2.0 * self.alpha
+    }
+}
+
 impl Default for Criteria {
     /// Returns a threshold of 2 % and an α of 5 %.
     fn default() -> Self {
@@ -59,7 +66,7 @@ pub enum Difference {
     Faster,
     /// B is worse than A: slower, or higher in latency.
     Slower,
-    /// The confidence interval of the shift lies within the threshold.
+    /// The confidence interval of the shift at [`Criteria::same_level`] lies within the threshold.
     Same,
     /// The runs prove neither a difference nor equality.
     Inconclusive {
@@ -149,7 +156,7 @@ fn conclude(
     let shift = rank::log_shift(&cell.a, &cell.b, 1.0 - alpha);
     let shift_share = shift.shift.exp_m1();
     let interval = shift.interval.map(share_of_logarithms);
-    let same = rank::log_shift(&cell.a, &cell.b, 1.0 - 2.0 * alpha)
+    let same = rank::log_shift(&cell.a, &cell.b, criteria.same_level())
         .interval
         .is_some_and(|i| share_of_logarithms(i).within(threshold_share));
     let shown = p_adjusted.is_some_and(|p| p <= alpha);

@@ -213,11 +213,12 @@ fn writes(found: &Conditions, total: &Interval, cell: &Cell, say: &mut Say) {
     if found.write_cache.as_deref() == Some("write back")
         && ops(OpKind::Write) > 0
         && ops(OpKind::Flush) == 0
+        && !super::storage::forces_writes(cell)
     {
         say(
             "VOLATILE_CACHE",
             Level::Note,
-            "the device acknowledged writes from a volatile cache, and no flush was issued: the latencies are not those of durable writes; for durable writes use a workload that flushes, such as redo-log".to_owned(),
+            "the device acknowledged writes from a volatile cache, and no flush was issued: the latencies are not those of durable writes; for durable writes use --dsync, or a workload that flushes, such as redo-log".to_owned(),
         );
     }
 }

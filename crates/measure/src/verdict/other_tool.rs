@@ -11,7 +11,7 @@ pub(super) fn other_tool(cell: &Cell, say: &mut Say) {
         "OTHER_TOOL",
         Level::Warning,
         format!(
-            "measured by {}, not by iodyno: there is no record of whether the I/O reached the storage, of the storage's state, or of disturbances; only the rates over time and the number of samples are checked",
+            "results of {}, imported from a file without a record of whether the I/O reached the storage, of the storage's state, or of disturbances; only the rates over time and the number of samples are checked",
             tool.program
         ),
     );

@@ -28,16 +28,47 @@ pub(super) fn samples(cell: &Cell, total: &Interval, say: &mut Say) {
             );
         }
     }
-    // A cell whose steady state was proven has been measured for long enough, and reports that itself.
-    let proven = cell.ended == Ended::Settled;
-    if cell.window_ns > 0 && cell.window_ns < 1_000_000_000 && total.ops() > 0 && !proven {
+    if cell.window_ns > 0
+        && cell.window_ns < 1_000_000_000
+        && total.ops() > 0
+        && let Some(remedy) = longer(cell)
+    {
         say(
             "SHORT",
             Level::Note,
             format!(
-                "the window is only {}: background work of a device takes longer; use a longer --time",
-                human::duration_ns(cell.window_ns)
+                "the window is only {}: background work of a device takes longer; {remedy}",
+                human::time_ns(cell.window_ns as f64)
             ),
         );
+    }
+}
+
+/// How to measure for longer; None if the cell is long enough by its nature. A proven steady state is reported by
+/// itself. A fill or a verification pass ends with the target.
+fn longer(cell: &Cell) -> Option<&'static str> {
+    let e = &cell.evidence;
+    let is_pass = e.verification.as_ref().is_some_and(|of| of.read_share.is_some());
+    if e.fill.is_some() || is_pass {
+        return None;
+    }
+    if e.other_tool.is_some() {
+        return Some("let the other program measure for longer");
+    }
+    if e.trace.is_some() {
+        return Some("replay a longer trace");
+    }
+    match cell.ended {
+        Ended::Settled => None,
+        Ended::Time if cell.key.place.is_none() => Some("use a longer --time"),
+        Ended::Time => Some(
+            "use a longer `time` (of a sweep or rate search by --time, of a method in a copy of its file)",
+        ),
+        Ended::Ops | Ended::Bytes if cell.key.place.is_some() => {
+            Some("measure by time instead of a number of operations or bytes")
+        }
+        Ended::Ops => Some("use a larger --ops, or --time"),
+        Ended::Bytes => Some("use a larger --bytes, or --time"),
+        _ => Some("measure again"),
     }
 }

@@ -15,7 +15,7 @@ const ISSUED_BYTES_MIN: u64 = 1 << 20;
 /// reach a device.
 const WRITTEN_SHARE_MIN: f64 = 0.999;
 
-/// Number of flushes per write from which each buffered write counts as flushed.
+/// Share of durable writes, or number of flushes per write, from which all writes count as durable.
 const FLUSHED_SHARE_MIN: f64 = 0.95;
 /// Size of a page of the page cache, bytes.
 const PAGE_BYTES: u32 = 4096;
@@ -31,7 +31,7 @@ pub(super) fn is_uncached(cell: &Cell) -> bool {
 }
 
 /// Reports I/O that was requested as uncached but left data in the page cache.
-fn uncached(cell: &Cell, say: &mut Say) {
+fn uncached(cell: &Cell, total: &Interval, say: &mut Say) {
     let Some(of) = &cell.evidence.uncached else { return };
     let counts = match (of.before_bytes, of.after_bytes, of.unwritten_bytes) {
         (Some(before), Some(after), Some(unwritten)) => format!(
@@ -55,7 +55,7 @@ fn uncached(cell: &Cell, say: &mut Say) {
     say(
         "UNCACHED",
         level,
-        format!("buffered I/O {found}: {counts}; writes are durable only after a flush"),
+        format!("buffered I/O {found}: {counts}{}", not_durable(cell, total, "; ")),
     );
 }
 
@@ -83,7 +83,7 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
         let counts = reached.map_or(String::new(), |r| format!("; {}", counts(cell, &r)));
         say("PAGE_CACHE", Level::Warning, format!("{why}{counts}"));
     }
-    uncached(cell, say);
+    uncached(cell, total, say);
     if e.passthrough {
         say(
             "PASSTHROUGH",
@@ -94,14 +94,28 @@ pub(super) fn storage(cell: &Cell, total: &Interval, say: &mut Say) {
     unpreconditioned(cell, total, storage, say);
 }
 
-/// Whether nearly every buffered write was followed by a flush. The page cache absorbs the writes, but the
-/// flushes include the device's time.
-pub(super) fn flushes_each_write(total: &Interval) -> bool {
+/// Whether nearly all writes were durable when they completed (force unit access).
+pub(super) fn forces_writes(cell: &Cell) -> bool {
+    cell.evidence.forced_share >= FLUSHED_SHARE_MIN
+}
+
+/// Whether the cell only writes, and nearly every write was forced or followed by a flush. The page cache absorbs
+/// buffered writes, but forced writes and flushes include the device's time.
+pub(super) fn writes_durably(cell: &Cell, total: &Interval) -> bool {
     let ops = |kind| total.class(kind).map_or(0, ClassStats::ops);
     let writes = ops(OpKind::Write);
-    writes > 0
-        && ops(OpKind::Read) == 0
-        && ops(OpKind::Flush) as f64 >= FLUSHED_SHARE_MIN * writes as f64
+    let flushes = ops(OpKind::Flush) as f64 >= FLUSHED_SHARE_MIN * writes as f64;
+    writes > 0 && ops(OpKind::Read) == 0 && (flushes || forces_writes(cell))
+}
+
+/// The remark, after `separator`, that buffered writes are not durable; empty if there were none, or if they were
+/// forced.
+fn not_durable(cell: &Cell, total: &Interval, separator: &str) -> String {
+    let writes = total.class(OpKind::Write).map_or(0, ClassStats::ops);
+    if writes == 0 || forces_writes(cell) {
+        return String::new();
+    }
+    format!("{separator}writes are durable only after a flush")
 }
 
 /// Explains that memory served the I/O instead of the device, with the remedy; None if there is no evidence
@@ -113,13 +127,14 @@ fn why_cached(
     reached: Option<&Reached>,
 ) -> Option<String> {
     let e = &cell.evidence;
-    if e.direct == Some(false) && flushes_each_write(total) && storage.page_cache.is_empty() {
+    if e.direct == Some(false) && writes_durably(cell, total) && storage.page_cache.is_empty() {
         return None;
     }
     if e.direct == Some(false) && !is_uncached(cell) {
         let why = e.why_not_direct.as_deref().unwrap_or("asked for").trim_end_matches('.');
         return Some(format!(
-            "buffered I/O ({why}): the page cache answers instead of the storage, and writes are durable only after a flush"
+            "buffered I/O ({why}): the page cache answers instead of the storage{}",
+            not_durable(cell, total, ", and ")
         ));
     }
     if !storage.page_cache.is_empty() {

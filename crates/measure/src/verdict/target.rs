@@ -91,7 +91,7 @@ fn size(cell: &Cell, total: &Interval, say: &mut Say) {
     }
     let small_for_ram = e.direct == Some(false)
         && !super::storage::is_uncached(cell)
-        && !super::storage::flushes_each_write(total)
+        && !super::storage::writes_durably(cell, total)
         && e.ram_bytes.is_some_and(|r| e.active_bytes < 2 * r);
     if small_for_ram {
         say(

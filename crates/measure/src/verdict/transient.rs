@@ -15,6 +15,8 @@ const FULL_SHARE: f64 = 0.95;
 const TURNS_MIN: f64 = 8.0;
 /// Burst credits count as used up if those that remain would be spent within this fraction of the window.
 const USED_UP_SHARE: f64 = 0.01;
+/// Factor on the time that a buffer or cache needs to fill or drain at its present rate, because it slows down.
+const SLOWER: f64 = 1.5;
 /// Extrapolated times beyond a year, in ns, are not stated exactly.
 const YEAR_NS: f64 = 365.0 * 86_400e9;
 
@@ -24,7 +26,7 @@ pub(super) fn transient(cell: &Cell, say: &mut Say) {
         .warm_up
         .as_ref()
         .and_then(|warm_up| warm_up.unsteady.as_ref().map(|s| (warm_up, s)));
-    if let Some((warm_up, store)) = unsteady {
+    if let Some((warm_up, store)) = unsteady.filter(|(of, store)| still_moves(of, store, cell)) {
         say("TRANSIENT", Level::Warning, gave_up(warm_up, store, cell));
         return;
     }
@@ -101,6 +103,16 @@ fn net_share(level: &StoreLevel) -> f64 {
     if gain == 0.0 { 0.0 } else { gain / (level.taken_bytes as f64).max(gain.abs()) }
 }
 
+/// Whether a buffer or cache that the warm-up left filling or draining went on to do so in the window. A ramp, or the
+/// warm-up's last step, may have brought it to rest. True if its fill level in the window is unknown.
+fn still_moves(warm_up: &WarmUp, store: &str, cell: &Cell) -> bool {
+    let Some(level) = cell.evidence.stores.iter().find(|level| level.store == store) else {
+        return true;
+    };
+    let (then, now) = (warm_up.net_share.unwrap_or(0.0), net_share(level));
+    now.abs() > NET_SHARE_MAX && (level.one_way || then.signum() == now.signum())
+}
+
 fn gave_up(warm_up: &WarmUp, store: &str, cell: &Cell) -> String {
     let net_share = warm_up.net_share.unwrap_or(0.0);
     let does = if net_share < 0.0 { "draining" } else { "filling" };
@@ -136,7 +148,8 @@ fn moved(level: &StoreLevel, cell: &Cell) -> String {
             level.store,
             share(level.end_bytes),
             time(left_ns),
-            longer_ramp(left_ns, cell),
+            // (Credits are used up at a constant rate.)
+            longer_ramp(left_ns, 1.0, cell),
         );
     }
     let is_fresh = cell.evidence.device_state.as_ref().is_some_and(|state| state.contains("fresh"));
@@ -147,14 +160,15 @@ fn moved(level: &StoreLevel, cell: &Cell) -> String {
         share(level.end_bytes),
         human::size(level.capacity_bytes),
         time(left_ns),
-        longer_ramp(left_ns, cell),
+        longer_ramp(left_ns, SLOWER, cell),
         if is_fresh { ", or leave out state=fresh" } else { "" },
     )
 }
 
-/// A ramp so much longer that a process which ends `left_ns` after the window ends within the ramp.
-fn longer_ramp(left_ns: f64, cell: &Cell) -> String {
-    let more = whole_seconds(cell.window_ns as f64 + 1.5 * left_ns);
+/// A ramp so much longer that a process which ends `left_ns` after the window ends within the ramp, even if it takes
+/// `times` as long.
+fn longer_ramp(left_ns: f64, times: f64, cell: &Cell) -> String {
+    let more = whole_seconds(cell.window_ns as f64 + times * left_ns);
     ramp(cell, &format!("{more} longer"))
 }
 

@@ -2,7 +2,8 @@
 //! rate: one from the measured values, one with 95 % confidence.
 
 use super::{Step, kinds, measured};
-use crate::rate_search::{Outcome, RateSearch};
+use crate::completed_step::Figures;
+use crate::rate_search::{Outcome, PRECISION_SHARE, RateSearch};
 use iodyno_measure::metric::{Metric, Quantity};
 use iodyno_measure::statistics::within::{Within, within};
 use iodyno_measure::statistics::{batch, describe};
@@ -53,6 +54,10 @@ pub struct RateSearchFinding {
     pub mixed_iops: Option<(f64, f64)>,
     /// Number of measurements at [`Self::holds_iops`].
     pub cells_at_answer: usize,
+    /// Mean numbers of operations in flight at [`Self::holds_iops`] and in closed loop, if the closed loop had more in
+    /// flight but completed less. No steady target does so.
+    #[serde(skip)]
+    pub oio_above_capacity: Option<(f64, f64)>,
     /// Description of a limit outside the device, such as a cgroup's IOPS limit, that determined a rate. `None` if none
     /// was found.
     pub limited_by: Option<String>,
@@ -97,8 +102,9 @@ impl RateSearchFinding {
                 rate(fails)
             ),
             (Some(holds), None) => format!(
-                "every rate up to {}, the highest tried, meets {limit}. In closed loop, {capacity} were completed",
-                rate(holds)
+                "every rate up to {}, the highest tried, meets {limit}. In closed loop, {capacity} were completed{}",
+                rate(holds),
+                self.remarks()
             ),
             (Some(holds), Some(fails)) => {
                 let surely = match (self.surely_holds_iops, self.surely_fails_iops) {
@@ -116,7 +122,7 @@ impl RateSearchFinding {
                     "highest rate with {limit}: {}, {surely}; {} misses the limit. In closed loop, {capacity} were completed{}",
                     rate(holds),
                     rate(fails),
-                    self.not_monotonic().map_or(String::new(), |words| format!("; {words}"))
+                    self.remarks()
                 )
             }
         }
@@ -137,6 +143,24 @@ impl RateSearchFinding {
 }
 
 impl RateSearchFinding {
+    /// Reasons to doubt the result, each after a semicolon; empty if there are none.
+    fn remarks(&self) -> String {
+        let all = [self.not_monotonic(), self.above_capacity()];
+        all.into_iter().flatten().map(|words| format!("; {words}")).collect()
+    }
+
+    /// Describes a result that exceeds the closed loop's rate although fewer operations were in flight; `None` if it
+    /// does not.
+    fn above_capacity(&self) -> Option<String> {
+        let (open, closed) = self.oio_above_capacity?;
+        Some(format!(
+            "in closed loop, more operations in flight ({} instead of {}) completed less, so the target sustains the higher rate only for a time, such as by burst credits{}",
+            human::three_digits(closed),
+            human::three_digits(open),
+            if self.mixed_iops.is_some() { "" } else { ": use a longer --time" }
+        ))
+    }
+
     /// Describes rates at or above the first miss that nevertheless met the limit; `None` if there are none.
     pub fn not_monotonic(&self) -> Option<String> {
         let (lowest, highest) = self.mixed_iops?;
@@ -167,8 +191,8 @@ pub struct Probe {
     pub latency_ns: Option<f64>,
     /// 95 % confidence interval of the latency; `None` with too few samples.
     pub within: Option<Within>,
-    /// Whether the target sustained the rate with the latency under the limit; `None` for the closed-loop
-    /// measurement.
+    /// Whether the target sustained the rate with the latency under the limit; `None` if too few operations completed
+    /// to tell, and for the closed-loop measurement.
     pub holds: Option<bool>,
     #[serde(serialize_with = "kinds::serialize")]
     pub kinds: Vec<KindSummary>,
@@ -187,8 +211,11 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
             iops: figures.summary.ops_per_s,
             latency_ns: search.limit.of(figures),
             within: interval(search, cell),
-            holds: offered_iops
-                .map(|rate_iops| search.outcome(rate_iops, figures) == Outcome::Holds),
+            holds: offered_iops.and_then(|rate_iops| match search.outcome(rate_iops, figures) {
+                Outcome::Holds => Some(true),
+                Outcome::Fails | Outcome::Overloaded => Some(false),
+                Outcome::Unknown => None,
+            }),
             kinds: figures.summary.kinds.clone(),
         });
     }
@@ -235,9 +262,22 @@ pub(super) fn finding(search: &RateSearch, steps: &[&Step<'_>]) -> Option<RateSe
         surely_fails_iops,
         mixed_iops: course.mixed_iops(),
         cells_at_answer: course.cells_at(course.holds_iops),
+        oio_above_capacity: oio_above_capacity(course.holds_iops, &figures),
         limited_by: limited_by(cells.iter().map(|(cell, _)| *cell)),
         probes,
     })
+}
+
+/// Mean numbers of operations in flight at the rate `holds_iops` and in closed loop, the first of `figures`; `None`
+/// unless the closed loop completed less, by more than the search's precision, with more in flight.
+fn oio_above_capacity(holds_iops: f64, figures: &[&Figures]) -> Option<(f64, f64)> {
+    let (closed, open) = figures.split_first()?;
+    let is_answer = |rate_iops: f64| (rate_iops / holds_iops - 1.0).abs() < 1e-6;
+    let at_answer = open.iter().filter(|of| of.offered_iops.is_some_and(is_answer));
+    let oio = at_answer.map(|of| of.oio).reduce(f64::max)?;
+    let closed_oio = closed.oio * f64::from(closed.targets.max(1));
+    let capacity_iops = closed.summary.ops_per_s * (1.0 + PRECISION_SHARE);
+    (holds_iops > capacity_iops && oio < closed_oio).then_some((oio, closed_oio))
 }
 
 /// Describes the external limit that was read from the kernel in any cell, or else inferred in the closed-loop cell or

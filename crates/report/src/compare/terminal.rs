@@ -9,6 +9,7 @@ use iodyno_page::terminal::text::{
 };
 use iodyno_page::terminal::{Style, table};
 use iodyno_page::{Column, Table};
+use iodyno_units::human;
 
 /// Maximum width of a run's free text (such as its name), in terminal columns.
 const WORDS_COLUMNS_MAX: usize = 400;
@@ -182,12 +183,13 @@ fn sum(compared: &Compared, style: Style) -> String {
 fn grounds(compared: &Compared, style: Style) -> Vec<String> {
     let threshold = (compared.criteria.threshold_share * 1e5).round() / 1e3;
     let mut text = format!(
-        "faster, slower: a significant shift (exact Mann-Whitney test, p corrected for {}, at most {}) of at least {threshold} %; same: a shift significantly below {threshold} %. A and B are medians; the shift is the median ratio of a value of B to one of A, over all pairs, minus 1.",
+        "faster, slower: a significant shift (exact Mann-Whitney test, p corrected for {}, at most {}) of at least {threshold} %; same: the {} interval of the shift lies within {threshold} % of 0. A and B are medians; the shift is the median ratio of a value of B to one of A, over all pairs, minus 1.",
         match compared.rows.len() {
             1 => "1 figure".to_owned(),
             n => format!("{n} figures"),
         },
-        compared.criteria.alpha
+        compared.criteria.alpha,
+        human::percent(compared.criteria.same_level(), 0)
     );
     let shown = compared.rows.iter().filter(|r| r.comparison.interval.is_some());
     let has = |covers| shown.clone().any(|r| r.covers == covers);

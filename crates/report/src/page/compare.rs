@@ -159,13 +159,14 @@ fn said(compared: &Compared<'_>) -> String {
     let [a, b] = &compared.sides;
     let runs = |n: usize| if n == 1 { "1 run".to_owned() } else { format!("{n} runs") };
     format!(
-        "{words} B is {} ({}), A is {} ({}). Shifts of {} or more count; on average, at most {} of the reported shifts are false.",
+        "{words} B is {} ({}), A is {} ({}). Shifts of {} or more count; on average, at most {} of the reported shifts are false. A figure is the same if the {} interval of its shift lies within the threshold.",
         labels::side(b),
         runs(b.runs.len()),
         labels::side(a),
         runs(a.runs.len()),
         Quantity::Share.words(compared.criteria.threshold_share),
         Quantity::Share.words(compared.criteria.alpha),
+        human::percent(compared.criteria.same_level(), 0),
     )
 }
 

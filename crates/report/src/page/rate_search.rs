@@ -16,7 +16,7 @@ pub(super) fn blocks(stage: &Stage<'_>, found: &RateSearchFinding) -> Vec<Block>
     let limited = format!("{} of {}", found.metric.quantity, together(&found.covers));
     let points = offered().map(|(rate_iops, probe)| Point {
         interval: probe.within.and_then(|w| Some((w.low_ns? as f64, w.high_ns? as f64))),
-        tone: if probe.holds == Some(true) { Tone::Plain } else { Tone::Warning },
+        tone: if probe.holds == Some(false) { Tone::Warning } else { Tone::Plain },
         ..Point::at(rate_iops, probe.latency_ns.unwrap_or(f64::NAN))
     });
     let points: Vec<Point> = points.collect();

@@ -526,6 +526,7 @@ fn summary(run: &Run) -> RunSummary {
         name: run.head.name.clone(),
         has_method: run.head.plan.get("method").is_some(),
         targets: run.head.targets.iter().map(|t| t.name.clone()).collect(),
+        identities: run.head.targets.iter().map(TargetRecord::identity).collect(),
         workloads: run.head.workloads.iter().map(|w| w.name.clone()).collect(),
         cells: cells.collect(),
     }

@@ -1,9 +1,7 @@
-//! Computes two results for a measured window, from the counters of the emulated machine's parts: the latency breakdown
-//! (the time of one I/O by phase), and the utilisation of each resource, with the rate at which the resource would
-//! saturate.
+//! Computes the latency breakdown of a measured window (the time of one I/O by phase), from the counters of the emulated
+//! machine's parts.
 
-use iodyno_emulate::System;
-use iodyno_emulate::usage::{self, Of, Phase, Snapshot};
+use iodyno_emulate::usage::{self, Of, Phase, VolumeUsage};
 use iodyno_measure::{KindSummary, Quantity, Summary};
 use iodyno_units::OpKind;
 use serde_json::{Value, json};
@@ -107,10 +105,11 @@ impl LevelAccount {
     }
 }
 
-/// Accounts for operations on components below the volumes, from the top level down.
-pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
+/// Accounts for operations on components below the given volumes, from the top level down. `window_ns` is the length of
+/// the window.
+pub(super) fn levels(volumes: &[&VolumeUsage], window_ns: u64) -> Vec<LevelAccount> {
     let mut all: Vec<(&'static str, Vec<Phase>)> = Vec::new();
-    for (level, phases) in usage.volumes.iter().flat_map(|volume| &volume.below) {
+    for (level, phases) in volumes.iter().flat_map(|volume| &volume.below) {
         let at = all.iter().position(|known| known.0 == *level).unwrap_or_else(|| {
             all.push((level, Vec::new()));
             all.len() - 1
@@ -122,7 +121,7 @@ pub(super) fn levels(usage: &Snapshot) -> Vec<LevelAccount> {
             let (pages, phases_of_kind) = by_phase(&phases, kind);
             let unit = if kind == OpKind::Read { Of::Read } else { Of::Write };
             let count = phases.iter().find(|p| p.of == unit).map_or(0, |p| p.count);
-            let rate_iops = count as f64 * 1e9 / usage.at_ns.max(1) as f64;
+            let rate_iops = count as f64 * 1e9 / window_ns.max(1) as f64;
             LevelAccount { level, kind, rate_iops, pages, phases: phases_of_kind }
         };
         [OpKind::Read, OpKind::Write].map(of_kind)
@@ -153,9 +152,11 @@ fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) 
     (pages, of_kind.map(of_one).collect())
 }
 
-/// Accounts for each kind of operation in a cell. Only reads and writes have phases.
-pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
-    let phases = summed(usage);
+/// Accounts for each kind of operation in a cell on the given volumes, whose parts have the same phases. Only reads and
+/// writes have phases.
+pub(super) fn kinds(cell: Summary, volumes: &[&VolumeUsage]) -> Vec<KindAccount> {
+    let mut phases = Vec::new();
+    volumes.iter().for_each(|volume| usage::sum(&mut phases, &volume.phases));
     let account = |summary: KindSummary| {
         let (pages, phases) = by_phase(&phases, summary.kind);
         let mean_ns = summary.service_time().mean_ns;
@@ -167,83 +168,4 @@ pub(super) fn kinds(cell: Summary, usage: &Snapshot) -> Vec<KindAccount> {
         KindAccount { summary, phases, pages, beyond_ns }
     };
     cell.kinds.into_iter().map(account).collect()
-}
-
-/// Sums the phases over all volumes.
-fn summed(usage: &Snapshot) -> Vec<Phase> {
-    let mut all = Vec::new();
-    for volume in &usage.volumes {
-        usage::sum(&mut all, &volume.phases);
-    }
-    all
-}
-
-/// Utilisation of a group of equal resources.
-#[derive(Clone, Debug)]
-pub struct Share {
-    /// Name of the group, including the device's name if the system has different devices.
-    pub name: String,
-    /// Whether the resource belongs to the host rather than to a device.
-    pub of_host: bool,
-    /// Number of resources in the group, per device or in the host.
-    pub count: u32,
-    /// Whether operations occupy the resource only while waiting for other resources.
-    pub held: bool,
-    /// Mean utilisation of the group's resources, 0 to 1.
-    pub busy: f64,
-    /// Estimated operations per second of the whole measurement if the resource were fully utilised; None if it was
-    /// idle.
-    pub bound_iops: Option<f64>,
-}
-
-impl Share {
-    /// Returns name, number, utilisation and bound of the resources as JSON.
-    pub fn json(&self) -> Value {
-        json!({
-            "name": self.name,
-            "of": if self.of_host { "host" } else { "device" },
-            "count": self.count,
-            "busy_share": self.busy,
-            "iops_at_most": self.bound_iops,
-        })
-    }
-}
-
-/// Utilisation of every resource in the measured window, the busiest first. `iops` is the rate of the cell.
-pub fn shares(system: &System, usage: &Snapshot, iops: f64) -> Vec<Share> {
-    let device = |volume: usize| system.volumes[volume].name.as_str();
-    let differ = (1..system.volumes.len()).any(|v| device(v) != device(0));
-    // The summed shares, and the number of volumes in each sum.
-    let mut all: Vec<(Share, u32)> = Vec::new();
-    for (volume, of) in usage.volumes.iter().enumerate() {
-        for resource in &of.resources {
-            let of_host = resource.part.is_none();
-            let mut name = resource.name.to_owned();
-            if differ && !of_host {
-                name = format!("{name} of {}", device(volume));
-            }
-            let busy = resource.share(usage.at_ns);
-            match all.iter_mut().find(|(s, _)| s.name == name) {
-                Some(_) if of_host => {}
-                Some((sum, volumes)) => {
-                    sum.busy += busy;
-                    *volumes += 1;
-                }
-                None => {
-                    let (count, held) = (resource.count, resource.held);
-                    all.push((Share { name, of_host, count, held, busy, bound_iops: None }, 1));
-                }
-            }
-        }
-    }
-    let mut all: Vec<Share> = all
-        .into_iter()
-        .map(|(sum, volumes)| {
-            let busy = sum.busy / f64::from(volumes);
-            let bound_iops = (busy > 0.0).then(|| iops / busy);
-            Share { busy, bound_iops, ..sum }
-        })
-        .collect();
-    all.sort_by(|a, b| b.busy.total_cmp(&a.busy));
-    all
 }

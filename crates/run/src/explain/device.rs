@@ -231,7 +231,7 @@ pub fn limit_in_words(limit: &Limit) -> String {
 }
 
 /// Formats bytes in powers of 1000, as manufacturers print them: `400 GB`, `7.30 PB`.
-fn decimal(bytes: f64) -> String {
+pub(super) fn decimal(bytes: f64) -> String {
     let units = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
     let (scale, unit) = units.into_iter().find(|u| bytes >= u.0 * 0.9995).unwrap_or(units[4]);
     format!("{} {unit}", human::three_digits(bytes / scale))

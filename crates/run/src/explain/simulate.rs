@@ -1,14 +1,15 @@
 //! Simulates one cell in virtual time, for a duration that depends on the kind of device.
 
-use super::account::{KindAccount, LevelAccount, Share, kinds, levels, shares};
-use super::limit::{Limit, limit};
+use super::account::{KindAccount, LevelAccount};
+use super::shares::{Share, shares};
+use super::volumes::{VolumesAccount, by_name};
 use crate::{Emulated, RunError};
 use iodyno_drive::{Length, Modelled, Unobserved, drive_model};
 use iodyno_emulate::flash::Counts;
-use iodyno_emulate::spec::{Attach, Kind, PlacedDevice};
+use iodyno_emulate::spec::{Kind, PlacedDevice};
 use iodyno_emulate::{ReadCacheCounts, System};
 use iodyno_measure::{Summary, verdict};
-use iodyno_workload::{ArrivalKind, EmulationOptions, Spec};
+use iodyno_workload::{EmulationOptions, Spec};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 
@@ -39,14 +40,10 @@ pub struct ExplainedCell {
     pub iops: f64,
     /// Bytes read and written per second, summed over all volumes.
     pub bytes_per_s: f64,
-    /// Rate, latency and phases of each kind of operation that the cell issued.
-    pub kinds: Vec<KindAccount>,
-    /// Operations on components below the volumes: arrays behind adapters, and devices of arrays.
-    pub below: Vec<LevelAccount>,
+    /// Phases and limits of the volumes, one entry per name.
+    pub of_volumes: Vec<VolumesAccount>,
     /// Utilisation of all resources, in descending order.
     pub shares: Vec<Share>,
-    /// The factor that limits the cell's throughput.
-    pub limit: Limit,
     /// Flash operations in the measured window, summed over all flash devices; None if there is no flash.
     pub counts: Option<Counts>,
     /// Counters of the host's read caches; None if there are none.
@@ -163,16 +160,8 @@ pub fn simulate(
 fn account(spec: &Spec, m: &Modelled, name: &str, state: String) -> ExplainedCell {
     let (all, system) = (m.merged(), m.machine.system());
     let summary = Summary::of(&all);
-    let (iops, bytes_per_s) = (summary.iops, summary.bytes_per_s);
-    let shares = shares(system, &m.usage, iops);
-    let offered_iops = match spec.arrivals() {
-        ArrivalKind::Open { rate_iops, .. } => Some(rate_iops * m.cells.len() as f64),
-        ArrivalKind::Closed { .. } => None,
-    };
-    let queue_max = system.devices().filter_map(|d| queue_max(&d.device.kind)).min();
-    let outstanding = u64::from(spec.threads()) * u64::from(spec.depth());
-    let limit =
-        limit(&shares, summary.ops_per_s, all.oio_mean(), offered_iops, queue_max, outstanding);
+    let rates: Vec<f64> = m.cells.iter().map(|cell| Summary::of(cell).ops_per_s).collect();
+    let shares = shares(system, &m.usage, &rates);
     let ios = summary.ops.max(1) as f64;
     let cpu_ns = m.cpu_ns.max(1) as f64;
     ExplainedCell {
@@ -187,30 +176,15 @@ fn account(spec: &Spec, m: &Modelled, name: &str, state: String) -> ExplainedCel
         depth: spec.depth(),
         block_bytes: all.key.block_bytes(),
         window_ns: all.window_ns,
-        iops,
-        bytes_per_s,
-        kinds: kinds(summary, &m.usage),
-        below: levels(&m.usage),
+        iops: summary.iops,
+        bytes_per_s: summary.bytes_per_s,
+        of_volumes: by_name(spec, m, &shares),
         shares,
-        limit,
         counts: m.flash_counts(),
         read_cache: m.read_cache_counts(),
         events_per_io: m.usage.events as f64 / ios,
         ns_per_event: cpu_ns / m.machine.events().max(1) as f64,
         ios_per_cpu_s: m.completions as f64 * 1e9 / cpu_ns,
-    }
-}
-
-/// Maximum number of commands that a device accepts simultaneously; None if the device has no limit.
-fn queue_max(kind: &Kind) -> Option<u32> {
-    match kind {
-        Kind::Flash(flash) => match flash.attach {
-            Attach::Link { queue_max, .. } => Some(queue_max),
-            Attach::MemoryChannel { .. } => None,
-        },
-        Kind::Disk(disk) => Some(disk.queue_max),
-        Kind::Volume(volume) => Some(volume.queue_max),
-        Kind::Memory(_) => None,
     }
 }
 
@@ -234,6 +208,16 @@ impl ExplainedCell {
         let read_cache = self.read_cache.map(
             |c| json!({ "hits": c.hits, "misses": c.misses, "admitted_units": c.admitted_units }),
         );
+        // Each entry has the name of its volumes, or null if all volumes have the same name.
+        let list = |of_one: &dyn Fn(&VolumesAccount) -> Vec<Value>| -> Vec<Value> {
+            let of_volumes = |of: &VolumesAccount| {
+                let mut all = of_one(of);
+                all.iter_mut().for_each(|entry| entry["volume"] = of.name.clone().into());
+                all
+            };
+            self.of_volumes.iter().flat_map(of_volumes).collect()
+        };
+        let limits = list(&|of| vec![of.limit.json()]);
         let mut cell = json!({
             "name": self.name,
             "state": self.state,
@@ -245,10 +229,11 @@ impl ExplainedCell {
             "seconds": self.window_ns as f64 / 1e9,
             "iops": self.iops,
             "bytes_per_s": self.bytes_per_s,
-            "kinds": self.kinds.iter().map(KindAccount::json).collect::<Vec<_>>(),
-            "below": self.below.iter().map(LevelAccount::json).collect::<Vec<_>>(),
+            "kinds": list(&|of| of.kinds.iter().map(KindAccount::json).collect()),
+            "below": list(&|of| of.below.iter().map(LevelAccount::json).collect()),
             "resources": self.shares.iter().map(Share::json).collect::<Vec<_>>(),
-            "limit": self.limit.json(),
+            "limit": limits.iter().find(|of| of["kind"] == "resource").or(limits.first()),
+            "limits": limits,
             "flash": flash,
             "events_per_io": self.events_per_io,
         });

@@ -63,7 +63,7 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, TargetError> {
         }
         links += 1;
         if links > LINKS_MAX {
-            return Err(failed(Errno::LOOP));
+            return Err(super::bad_path("follow its path", path, Errno::LOOP));
         }
         let to = std::fs::read_link(&next).map_err(|error| failed(errno_of(&error)))?;
         if to.is_absolute() {

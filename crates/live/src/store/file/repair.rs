@@ -41,7 +41,8 @@ impl File {
             let is_torn = (i * UNIT + 1..(i + 1) * UNIT).contains(&written_bytes);
             let either = Doubt::Either([entry.sum, entry.former]);
             self.doubt(unit, if is_torn { Doubt::Torn } else { either });
-            self.resolve(unit, entry.generation);
+            // If this fails, it is repeated before the generation is closed.
+            let _ = self.resolve(unit, entry.generation);
         }
     }
 
@@ -72,28 +73,33 @@ impl File {
     /// Tries to write a checksum that matches a unit's content after a failed write. A corrupt unit keeps its checksum,
     /// which reveals the corruption. The caller holds the unit's lock.
     #[cold]
-    fn resolve(&self, unit: u64, generation: u64) {
+    fn resolve(&self, unit: u64, generation: u64) -> io::Result<()> {
         let mut bytes = [0; UNIT];
-        let Some(doubt) = self.doubt_of(unit) else { return };
-        if self.read_unit(unit, &mut bytes).is_err() {
-            return;
-        }
+        let Some(doubt) = self.doubt_of(unit) else { return Ok(()) };
+        self.read_unit(unit, &mut bytes)?;
         let sum = sum(&bytes);
         let mut entry = [0; ENTRY_BYTES];
         sums::set_entry(&mut entry, 0, Entry { sum, former: 0, generation });
-        if !doubt.permits(sum) || self.sums.write(unit, &entry).is_ok() {
-            self.trust(&(unit..unit + 1));
+        if doubt.permits(sum) {
+            self.sums.write(unit, &entry)?;
         }
+        self.trust(&(unit..unit + 1));
+        Ok(())
     }
 
+    /// Tries to resolve all doubtful units. Returns the first error after that.
     #[cold]
-    fn resolve_all(&self) {
+    fn resolve_all(&self) -> io::Result<()> {
         let doubtful: Vec<u64> = held(&self.doubtful).keys().copied().collect();
+        let mut resolved = Ok(());
         for unit in doubtful {
             let lock = self.lock(unit).write();
             let _lock = lock.unwrap_or_else(PoisonError::into_inner);
-            self.resolve(unit, self.generation.load(Ordering::Relaxed));
+            resolved = resolved.and(self.resolve(unit, self.generation.load(Ordering::Relaxed)));
         }
+        // Another write may have failed since.
+        let is_clear = self.doubts.load(Ordering::Relaxed) == 0;
+        resolved.and_then(|()| if is_clear { Ok(()) } else { Err(Errno::IO.into()) })
     }
 
     /// Called before a write: marks the current generation as used, and returns its number. The caller holds the lock
@@ -129,17 +135,14 @@ impl File {
         for lock in &self.locks {
             drop(lock.read().unwrap_or_else(PoisonError::into_inner));
         }
-        if self.doubts.load(Ordering::Relaxed) > 0 {
-            self.resolve_all();
-        }
-        let closed = if self.doubts.load(Ordering::Relaxed) > 0 {
-            Err(Errno::IO.into())
-        } else {
+        let resolved =
+            if self.doubts.load(Ordering::Relaxed) > 0 { self.resolve_all() } else { Ok(()) };
+        let closed = resolved.and_then(|()| {
             let mut generations = held(&self.generations);
             let mut closed = generations.clone();
             closed.close(generation, ended);
             write_generations(&self.sums, &closed).map(|()| *generations = closed)
-        };
+        });
         closed.map_err(|e| {
             self.is_dirty.store(true, Ordering::SeqCst);
             WriteError::io(WRITING_SUMS, &e)
