@@ -311,7 +311,9 @@ impl DataLog {
         let mut open = open.into_iter().map(|(_, write)| write).collect::<VecDeque<_>>();
         while let Some(write) = open.pop_front() {
             if self.partial_in_flight > 0 {
-                open.iter_mut().for_each(|other| other.follow(&write));
+                for other in open.iter_mut() {
+                    other.follow(&write);
+                }
             }
             self.write(&write, 0);
         }

@@ -508,7 +508,7 @@ fn the_highest_rate_under_a_latency() {
     assert!(said.contains("too few operations to tell") && said.contains("give --time 1 s"));
 
     // The table and the document agree with the sentence.
-    let gp3 = "run random-read --on model:ebs-gp3?iops=5000 --time 1s -q --find-rate";
+    let gp3 = "run random-read --on model:ebs-gp3?iops=5000 --time 1s --find-rate";
     let unknown = place.document(&format!("{gp3} p99<0.5ms"));
     assert_valid(RUN_SCHEMA, &unknown);
     let found = &unknown["findings"]["subjects"][0]["stages"][0]["showed"];

@@ -97,18 +97,20 @@ fn a_pair_serves_on_without_one() {
 /// Data that is lost with caches is counted in the reply to the fault, in the status and in the metrics.
 #[test]
 fn data_lost_with_caches_is_counted() {
+    const UNITS: u64 = 40;
     let place = place();
     let batteries = ["cache-battery-fail adapter 0", "cache-battery-fail adapter 1"];
     let adapters = ["lose adapter 0", "lose adapter 1", "replace adapter 0"];
+    let mut losses = 0;
     for (before, loss, after) in [
         (&batteries[..], "power-cut", "clear"),
         (&batteries[..], "power-off", "power-on"),
         (&adapters[..], "replace adapter 1", "clear"),
     ] {
-        let args = "raid5(./device.toml*3)@57ce-gen3 --no-floor --dilate 100";
+        let args = "raid5(./device.toml*3)@57ce-gen3 --no-floor --dilate 1000";
         let server = Served::start(&place, args);
         let mut client = server.client();
-        for unit in 0..100 {
+        for unit in 0..UNITS {
             client.write(unit * 4096, &[7; 4096], CmdFlags::NONE).unwrap();
         }
         client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
@@ -117,8 +119,13 @@ fn data_lost_with_caches_is_counted() {
         server.fault(after);
         let mut client = server.client();
         let is_lost = |unit: &u64| client.read(unit * 4096, &mut [0; 4096]).is_err();
-        let lost = (0..100).filter(is_lost).count() as u64;
-        assert!(lost > 0, "{said}");
+        let lost = (0..UNITS).filter(is_lost).count() as u64;
+        // Without batteries the adapters write the data to the devices, which may end before.
+        if lost == 0 {
+            assert!(said.contains("no acknowledged write is lost"), "{said}");
+            continue;
+        }
+        losses += 1;
         let size = human::size(lost * 4096);
         assert!(said.contains(&format!("volume 0 lost {size} of acknowledged data")), "{said}");
         assert!(!said.contains("no acknowledged write is lost"), "{said}");
@@ -134,6 +141,7 @@ fn data_lost_with_caches_is_counted() {
         assert!(metric.unwrap().ends_with(&format!(" {}", lost * 4096)), "{metric:?}");
         server.stop();
     }
+    assert!(losses > 0);
 }
 
 #[test]

@@ -146,7 +146,8 @@ impl RateSearchFinding {
     /// Reasons to doubt the result, each after a semicolon; empty if there are none.
     fn remarks(&self) -> String {
         let all = [self.not_monotonic(), self.above_capacity()];
-        all.into_iter().flatten().map(|words| format!("; {words}")).collect()
+        let words: Vec<String> = all.into_iter().flatten().collect();
+        if words.is_empty() { String::new() } else { format!("; {}", words.join("; ")) }
     }
 
     /// Describes a result that exceeds the closed loop's rate although fewer operations were in flight; `None` if it
