@@ -33,7 +33,9 @@ pub(crate) fn kill_leftover(group: Pid, folder: &Path, patience: Duration) -> us
         }
         // At once, so that no process acts on the end of another.
         let _ = kill_process_group(group, Signal::KILL);
-        running.iter().for_each(|&pid| search.kill(pid));
+        for &pid in &running {
+            search.kill(pid);
+        }
         killed.extend(running.iter().map(|pid| pid.as_raw_nonzero()));
         std::thread::sleep(TICK);
     }

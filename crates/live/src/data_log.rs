@@ -311,7 +311,7 @@ impl DataLog {
         let mut open = open.into_iter().map(|(_, write)| write).collect::<VecDeque<_>>();
         while let Some(write) = open.pop_front() {
             if self.partial_in_flight > 0 {
-                for other in open.iter_mut() {
+                for other in &mut open {
                     other.follow(&write);
                 }
             }
@@ -467,7 +467,9 @@ mod tests {
                 }
             }
             open.sort_by_key(|of| of.0);
-            open.into_iter().for_each(|of| apply(&mut content, of));
+            for of in open {
+                apply(&mut content, of);
+            }
             log.end();
             assert_eq!(log.failure(), None);
             assert!(replayed(&path) == content);

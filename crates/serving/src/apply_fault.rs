@@ -98,7 +98,9 @@ pub(crate) fn apply(live: &Served, ask: &Ask, seed: u64) -> Result<Value, String
         stored.extend(array_losses::at_power_on(live));
     }
     if matches!(ask, Ask::Fault(Fault::PowerOn | Fault::Adapters(_)) | Ask::ClearAll) {
-        stored.iter().for_each(|line| text = format!("{text}\n{line}"));
+        for line in &stored {
+            text = format!("{text}\n{line}");
+        }
     }
     // (The other members of an array have the data that one member loses.)
     if loses && !has_array {

@@ -96,6 +96,7 @@ mod tests {
     use crate::simulate::{Arrays, Condition, Effort, How, under};
     use iodyno_raid::Level;
     use iodyno_workload::Spec;
+    use std::sync::Arc;
 
     /// Each resource of the storage has keys, which are those of its own parameters.
     #[test]
@@ -115,7 +116,7 @@ mod tests {
             let choice = Choice { hosts, devices, levels: vec![Level::Raid5], width: None };
             let of = &candidates(&choice).unwrap()[0];
             let arrays = Arrays { of, arrays: 1, all_arrays: 1 };
-            let measured = under(&demand, arrays, 50.0, how, &Default::default()).unwrap();
+            let measured = under(&demand, arrays, 50.0, how, &Arc::default()).unwrap();
             for share in measured.shares.iter().filter(|share| share.name != "generator cores") {
                 let is_of_array = share.name == ARRAY;
                 assert_eq!(keys(&share.name).is_empty(), is_of_array, "{}", share.name);

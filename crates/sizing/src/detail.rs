@@ -80,7 +80,7 @@ enum Job {
 }
 
 enum Done {
-    If(WhatIf),
+    If(Box<WhatIf>),
     CacheOff(Option<f64>, Option<f64>),
     BytesPerS(f64),
 }
@@ -115,7 +115,7 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
                 let measured =
                     lab.cell(of, count, share_iops, How { effort: Effort::Shown, condition })?;
                 let holds = measured.holds(share_iops, demand);
-                Done::If(WhatIf { condition, measured, holds })
+                Done::If(Box::new(WhatIf { condition, measured, holds }))
             }
             Job::CacheOff => {
                 let off = lab.cell(
@@ -138,7 +138,7 @@ pub(crate) fn detail(lab: &Lab<'_>, of: &Candidate, row: &Row) -> Result<Detail,
     let (mut what_ifs, mut cache, mut rates) = (Vec::new(), None, Vec::new());
     for done in done {
         match done {
-            Done::If(what_if) => what_ifs.push(what_if),
+            Done::If(what_if) => what_ifs.push(*what_if),
             Done::CacheOff(p99_ns, highest) => {
                 let on_iops = row.highest.as_ref().map_or(demand.rate_iops, |h| h.iops);
                 cache = Some(CacheAdvice {

@@ -68,9 +68,10 @@ pub(super) fn device(
 ) -> String {
     let mut page = Lines::new(style);
     let device = &described.device;
-    let title = match is_only {
-        true => device.summary.clone(),
-        false => format!("{}: {}", device.device.name, device.summary),
+    let title = if is_only {
+        device.summary.clone()
+    } else {
+        format!("{}: {}", device.device.name, device.summary)
     };
     page.line(&clean(&title, usize::MAX, style));
     for (label, words) in described.lines() {

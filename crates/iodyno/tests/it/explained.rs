@@ -81,7 +81,7 @@ fn different_volumes_have_their_own_accounts() {
         "schema = 1\nkind = \"system\"\nsummary = \"two\"\nbase = \"workstation\"\n[[volumes]]\ndevice = \"hdd-15k-300g\"\n[[volumes]]\ndevice = \"raid5(nvme-tlc-3840g*3)\"\n",
     );
     let cell = cell(&place, "./two.toml random-read --depth 2");
-    let [disk, array] = &list(&cell, "kinds")[..] else { panic!("{cell}") };
+    let [disk, array] = list(&cell, "kinds") else { panic!("{cell}") };
     assert_eq!(
         (&disk["volume"], &array["volume"]),
         (&json!("hdd-15k-300g"), &json!("raid5(nvme-tlc-3840g*3)"))

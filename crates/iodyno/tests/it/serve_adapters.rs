@@ -114,7 +114,9 @@ fn data_lost_with_caches_is_counted() {
             client.write(unit * 4096, &[7; 4096], CmdFlags::NONE).unwrap();
         }
         client.command(Kind::Flush, CmdFlags::NONE, 0, 0).unwrap();
-        before.iter().for_each(|words| _ = server.fault(words));
+        for words in before {
+            server.fault(words);
+        }
         let said = server.fault(loss);
         server.fault(after);
         let mut client = server.client();

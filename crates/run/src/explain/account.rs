@@ -156,7 +156,9 @@ fn by_phase(phases: &[Phase], kind: OpKind) -> (Option<f64>, Vec<PhaseAccount>) 
 /// writes have phases.
 pub(super) fn kinds(cell: Summary, volumes: &[&VolumeUsage]) -> Vec<KindAccount> {
     let mut phases = Vec::new();
-    volumes.iter().for_each(|volume| usage::sum(&mut phases, &volume.phases));
+    for volume in volumes {
+        usage::sum(&mut phases, &volume.phases);
+    }
     let account = |summary: KindSummary| {
         let (pages, phases) = by_phase(&phases, summary.kind);
         let mean_ns = summary.service_time().mean_ns;

@@ -44,17 +44,13 @@ impl DescribedArray {
 
     fn kind_in_words(&self) -> String {
         let Array { members, spares, layout, .. } = &self.array;
-        let mut words = format!("{} of {} members", layout.level(), members.len());
+        let mut words = vec![format!("{} of {} members", layout.level(), members.len())];
         if !spares.is_empty() {
-            words += &format!(" and {}", human::counted(spares.len() as u64, "spare"));
+            words.push(human::counted(spares.len() as u64, "spare"));
         }
-        if let Some(bytes) = self.strip_bytes() {
-            words += &format!(", strips of {}", human::size(bytes));
-        }
-        if self.has_parity() {
-            words += &format!(", {}", layout.rotation());
-        }
-        words
+        words.extend(self.strip_bytes().map(|bytes| format!("strips of {}", human::size(bytes))));
+        words.extend(self.has_parity().then(|| layout.rotation().to_string()));
+        words.join(", ")
     }
 
     /// The array's properties as text, each with a label.

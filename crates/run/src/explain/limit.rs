@@ -107,14 +107,11 @@ pub(super) fn limit(shares: &[Share], load: Load) -> Limit {
     {
         return Limit::Offered { iops, busiest };
     }
-    match load.queue.filter(Queue::is_full) {
-        Some(queue) => Limit::Queue { queue, busiest },
-        None => {
-            let latency_ns =
-                if load.ops_per_s > 0.0 { load.oio_mean / load.ops_per_s * 1e9 } else { 0.0 };
-            Limit::Latency { outstanding: load.oio_mean, latency_ns, busiest }
-        }
+    if let Some(queue) = load.queue.filter(Queue::is_full) {
+        return Limit::Queue { queue, busiest };
     }
+    let latency_ns = if load.ops_per_s > 0.0 { load.oio_mean / load.ops_per_s * 1e9 } else { 0.0 };
+    Limit::Latency { outstanding: load.oio_mean, latency_ns, busiest }
 }
 
 impl Limit {
@@ -255,8 +252,8 @@ mod tests {
         Share::of_test(name, held, &[busy])
     }
 
-    fn queue(max: u32, outstanding: u64) -> Option<Queue> {
-        Some(Queue { of: "the device", max, outstanding, mean: 4.0 })
+    fn queue(max: u32, outstanding: u64) -> Queue {
+        Queue { of: "the device", max, outstanding, mean: 4.0 }
     }
 
     fn sentence(limit: &Limit) -> String {
@@ -271,7 +268,7 @@ mod tests {
         let idle = [share("link", false, 0.4)];
         let words = |shares: &[Share], load: Load| limit(shares, load).words();
         let offered = |iops: f64| Load { offered_iops: Some(iops), ..LOAD };
-        let queued = |max: u32| Load { queue: queue(max, 4), ..LOAD };
+        let queued = |max: u32| Load { queue: Some(queue(max, 4)), ..LOAD };
         let both = [contexts.clone(), idle[0].clone()];
         assert_eq!(words(&[contexts, dies.clone()], LOAD), "dies, 93 %");
         assert_eq!(words(&both, LOAD), "read contexts, 99 %");

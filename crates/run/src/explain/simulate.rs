@@ -212,7 +212,9 @@ impl ExplainedCell {
         let list = |of_one: &dyn Fn(&VolumesAccount) -> Vec<Value>| -> Vec<Value> {
             let of_volumes = |of: &VolumesAccount| {
                 let mut all = of_one(of);
-                all.iter_mut().for_each(|entry| entry["volume"] = of.name.clone().into());
+                for entry in &mut all {
+                    entry["volume"] = of.name.clone().into();
+                }
                 all
             };
             self.of_volumes.iter().flat_map(of_volumes).collect()
