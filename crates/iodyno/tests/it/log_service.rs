@@ -249,7 +249,7 @@ fn a_log_with_an_unreadable_end_is_a_read_error() {
     for range in ["64KiB..63MiB", "1MiB..63MiB"] {
         device.fault(&format!("error EIO reads at {range}"));
         place.iodyno(&check).fails(4, &words);
-        place.iodyno(&format!("log replay --on {TARGET}")).fails(4, &words);
+        place.iodyno(&format!("log replay --on {TARGET}")).exits(4);
         device.fault("clear");
         assert_eq!(place.iodyno(&check).succeeds().json(), whole);
     }
